@@ -1,0 +1,29 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Development data, where it is; tests and benchmarks that need it skip where it is not.
+export WINDLASS_DATA ?= $(wildcard ../shared/data)
+
+.PHONY: demo test check env clean
+
+demo: env  ## train a place-name transliterator; SCRIPT=greek for another script
+	$(BIN)/windlass demo --script $(or $(SCRIPT),devanagari)
+
+test: check  ## environment, lint, types, tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: env  ## lint and types
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+env: $(VENV)/.made  ## the environment
+
+$(VENV)/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,14 @@
+"""Windlass trains, looks inside and ships small sequence models on the machine you have.
+
+>>> import windlass
+>>> model = windlass.fit([("ab", "ba"), ("ba", "ab")] * 9, settings={"train.epochs": 1}, quiet=True)
+>>> prediction = model.predict("ab")[0]
+>>> explained = model.explain("ab")
+"""
+
+__version__ = "0.1.0"
+
+from windlass.api import Trained, fit, load
+from windlass.core.records import Prediction
+
+__all__ = ["Prediction", "Trained", "__version__", "fit", "load"]

@@ -1,0 +1,134 @@
+"""Windlass in three lines: fit, predict, explain."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windlass.baseline import Baseline
+from windlass.bundle import Bundle
+from windlass.core.records import Prediction
+from windlass.data.examples import Example
+from windlass.data.readers import read
+from windlass.decoding.options import SearchOptions
+from windlass.evaluate import Evaluation, evaluate, predict, score
+from windlass.experiment import Data, as_data, pick, read_data, run
+from windlass.explain.attention import draw, explain
+from windlass.recipe import compose, setting
+from windlass.training.observe import Observer, Silent
+from windlass.training.progress import RichProgress
+
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model.
+
+    >>> model = fit([("ab", "ba"), ("ba", "ab")] * 4 + [("aa", "aa")], settings={"train.epochs": 1}, quiet=True)
+    >>> len(model.predict(["ab", "", "ba"]))
+    3
+    """
+
+    bundle: Bundle
+    dev: Evaluation | None = None
+    baseline: Baseline | None = None
+
+    def predict(
+        self, texts: str | Sequence[str], search: SearchOptions | None = None, nbest: int = 1
+    ) -> list[Prediction]:
+        """Predict for every text, in order."""
+        return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
+
+    def score(self, pairs: Pairs) -> list[Prediction]:
+        """How likely given targets are."""
+        return score(self.bundle, pairs)
+
+    def evaluate(self, data: str | Path | Pairs, search: SearchOptions | None = None) -> Evaluation:
+        """Compare predictions with the right answers of a file or of pairs."""
+        examples: Sequence[Example]
+        if isinstance(data, str | Path):
+            examples = read(data, self.bundle.recipe.data).examples
+        else:
+            examples = as_data(data, [], self.bundle.recipe).train
+        return evaluate([self.bundle], examples, search)
+
+    def explain(self, text: str, path: str | Path | None = None, target: str | None = None) -> Prediction:
+        """Show what the model looks at while it writes; with a path, as .png, .html or .json."""
+        found = explain(self.bundle, text, target)
+        if path is not None:
+            draw([found], Path(path))
+        return found
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder."""
+        self.bundle.save(Path(folder))
+
+
+def fit(
+    train: str | Path | Pairs,
+    dev: str | Path | Pairs | None = None,
+    task: str | None = None,
+    out: str | Path | None = None,
+    recipe: str | Path | None = None,
+    settings: dict[str, Any] | None = None,
+    resume: bool = False,
+    base: Trained | None = None,
+    quiet: bool = False,
+    device: str = "cpu",
+) -> Trained:
+    """Train a model on pairs, in memory or in files.
+
+    `settings` overrides anything a recipe holds, by its name: `{"train.epochs": 5}`. Without a task or a recipe,
+    tokens and sizes are picked from the data. Without `out` the run leaves nothing behind; save the model yourself.
+
+    >>> model = fit([("ab", "ba"), ("ba", "ab")] * 4 + [("aa", "aa")], settings={"train.epochs": 1}, quiet=True)
+    >>> model.bundle.task.name
+    'text'
+    """
+    observer: Observer = Silent() if quiet else RichProgress()
+    own = [_nested(name, value) for name, value in (settings or {}).items()]
+    files: dict[str, Any] = {}
+    if isinstance(train, str | Path):
+        files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
+    if base is not None:
+        chosen = base.bundle.recipe.model_dump(mode="json")
+        composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
+    else:
+        composed = compose(task, Path(recipe) if recipe else None, [files, *own])
+    data: Data
+    if isinstance(train, str | Path):
+        data = read_data(composed)
+    else:
+        if isinstance(dev, str | Path):
+            raise TypeError("give dev as pairs where train is given as pairs")
+        data = as_data(train, dev, composed)
+    if task is None and recipe is None and base is None:
+        composed = pick(composed, data, own, observer.note)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(out) if out is not None else Path(scratch) / "model"
+        outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device)
+    return Trained(outcome.bundle, outcome.dev, outcome.baseline)
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    content = setting(f"{name}=0")
+    inner = content
+    *path, last = name.split(".")
+    for part in path:
+        inner = inner[part]
+    inner[last] = value
+    return content
+
+
+def load(folder: str | Path, device: str = "cpu") -> Trained:
+    """Load a model from its folder.
+
+    >>> load("no-such-folder")
+    Traceback (most recent call last):
+    windlass.core.errors.BundleError: no-such-folder: no such folder
+    """
+    return Trained(Bundle.load(Path(folder), device))

@@ -1,0 +1,222 @@
+"""The folder a trained model is saved as. It works after being moved, and on another kind of device.
+
+recipe.yaml           the whole experiment
+codecs.json           how text becomes ids
+bundle.json           format, version, and the checksums of the two files above
+weights.safetensors   the weights, with the scores they reached and a checksum of their own
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from windlass.core.errors import BundleError, RecipeError
+from windlass.core.tensors import read_tensors, write_bytes, write_tensors
+from windlass.data.codecs import TextCodec
+from windlass.model import Model, build
+from windlass.recipe import Recipe
+from windlass.tasks import TASKS, Task
+
+FORMAT = 1
+_FILES = ("recipe.yaml", "codecs.json")
+
+
+@dataclass(frozen=True)
+class Codecs:
+    """How the two sides become ids.
+
+    >>> from windlass.data.codecs import TextOptions
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> Codecs.from_json(Codecs(codec, codec).to_json()).source.encode("b")
+    [5]
+    """
+
+    source: TextCodec
+    target: TextCodec
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"source": self.source.to_json(), "target": self.target.to_json()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Codecs:
+        """What `to_json` described."""
+        return cls(TextCodec.from_json(content["source"]), TextCodec.from_json(content["target"]))
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with all that it needs to be used.
+
+    >>> import tempfile
+    >>> from windlass.data.codecs import TextOptions
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bundle.save(Path(folder))
+    ...     Bundle.load(Path(folder)).codecs == bundle.codecs
+    True
+    """
+
+    recipe: Recipe
+    codecs: Codecs
+    model: Model
+    scores: dict[str, float]
+
+    @property
+    def task(self) -> Task:
+        """What the model is for."""
+        return TASKS[self.recipe.task]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @classmethod
+    def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:
+        """A model with its first, random weights, drawn from the recipe's seed."""
+        torch.manual_seed(recipe.seed)
+        model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
+        return cls(recipe, codecs, model, {})
+
+    def save(self, folder: Path) -> None:
+        """Write all files."""
+        save_definition(folder, self.recipe, self.codecs)
+        save_weights(folder, self.model, self.scores)
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "cpu") -> Bundle:
+        """Read a bundle; whatever is wrong with it is said in one line."""
+        recipe, codecs = load_definition(folder)
+        weights, scores = load_weights(folder)
+        model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
+        fill(model, weights, str(folder))
+        return cls(recipe, codecs, model.to(device).eval(), scores)
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model by name, a shared one once.
+
+    >>> sorted(weights_of(nn.Linear(2, 1)))
+    ['bias', 'weight']
+    """
+    named = dict(model.named_parameters(remove_duplicate=True)) | dict(model.named_buffers(remove_duplicate=True))
+    return {name: tensor.detach() for name, tensor in named.items()}
+
+
+def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Put saved weights into a model; they must fit exactly.
+
+    >>> fill(nn.Linear(2, 1), {"bias": torch.zeros(1)}, "bundle")
+    Traceback (most recent call last):
+    windlass.core.errors.BundleError: bundle: its weights do not fit its recipe: weight
+    """
+    own = weights_of(model)
+    wrong = [n for n in sorted(own.keys() | weights.keys()) if n not in own or n not in weights]
+    wrong += [n for n in own if n in weights and own[n].shape != weights[n].shape]
+    if wrong:
+        raise BundleError(f"{where}: its weights do not fit its recipe: {', '.join(wrong[:5])}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
+
+
+def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
+    """Write what does not change while a model is trained.
+
+    >>> import tempfile
+    >>> from windlass.data.codecs import TextOptions
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_definition(Path(folder), Recipe(seed=5), Codecs(codec, codec))
+    ...     load_definition(Path(folder))[0].seed
+    5
+    """
+    from windlass import __version__
+
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {
+        "recipe.yaml": recipe.to_yaml().encode(),
+        "codecs.json": json.dumps(codecs.to_json(), ensure_ascii=False, indent=1).encode(),
+    }
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    about = {"format": FORMAT, "windlass": __version__, "sha256": sums}
+    for name, data in content.items():
+        write_bytes(folder / name, data)
+    write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())
+
+
+def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
+    """Read what `save_definition` wrote.
+
+    >>> load_definition(Path("/nowhere"))
+    Traceback (most recent call last):
+    windlass.core.errors.BundleError: /nowhere: no such folder
+    """
+    if not folder.is_dir():
+        what = "is a file, not a bundle folder" if folder.exists() else "no such folder"
+        raise BundleError(f"{folder}: {what}")
+    about = _json(folder, "bundle.json")
+    if not isinstance(about.get("format"), int) or not isinstance(about.get("sha256"), dict):
+        raise BundleError(f"{folder}/bundle.json: not a Windlass bundle")
+    if about["format"] > FORMAT:
+        raise BundleError(
+            f"{folder}: made by Windlass {about.get('windlass')} in format {about['format']}, but this version reads "
+            f"up to {FORMAT}: update Windlass"
+        )
+    for name in _FILES:
+        if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
+            raise BundleError(f"{folder / name}: changed or damaged: its checksum does not match bundle.json")
+    try:
+        recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
+        return recipe, Codecs.from_json(_json(folder, "codecs.json"))
+    except (RecipeError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{folder}: cannot be read: {error}") from None
+
+
+def save_weights(folder: Path, model: nn.Module, scores: dict[str, float]) -> None:
+    """Write the weights and the scores they reached, at one stroke.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_weights(Path(folder), nn.Linear(2, 1), {"wer": 18.5})
+    ...     load_weights(Path(folder))[1]
+    {'wer': 18.5}
+    """
+    write_tensors(folder / "weights.safetensors", weights_of(model), {"scores": scores})
+
+
+def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Read what `save_weights` wrote.
+
+    >>> load_weights(Path("/nowhere"))
+    Traceback (most recent call last):
+    windlass.core.errors.BundleError: /nowhere/weights.safetensors: no such file
+    """
+    weights, note = read_tensors(folder / "weights.safetensors")
+    return weights, {str(name): float(value) for name, value in note.get("scores", {}).items()}
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError:
+        raise BundleError(f"{folder}: not a Windlass bundle: it has no readable {name}") from None
+
+
+def _json(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(_bytes(folder, name))
+    except ValueError:
+        raise BundleError(f"{folder / name}: damaged: not valid JSON") from None
+    if not isinstance(content, dict):
+        raise BundleError(f"{folder / name}: damaged: not what a bundle holds")
+    return content

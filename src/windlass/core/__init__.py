@@ -1,0 +1,1 @@
+"""Records, options and errors: what everything else is made of."""

@@ -1,0 +1,188 @@
+"""The records that travel from a file to a prediction, and the names of their axes.
+
+    B  batch rows          S  source places       T  target places      V  outputs (vocabulary)
+    K  hypotheses a row    L  layers              E  embedding          H  hidden
+    D  memory              A  attention           N  rows of a search (B * K)
+
+A mask is True where something is real. Everything is batch first; only `nn/recurrence.py` runs time first inside.
+A record is frozen. `map` rebuilds it with a function applied to every tensor, however deeply nested, so `to`,
+`select` and `repeat` are written once and beam search can reorder the state of any decoder without knowing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+CellState = tuple[Tensor, ...]
+"""The state of one layer: (h,) or (h, c), each (B, H). The first part is what the layer puts out."""
+
+
+def _map(value: Any, fn: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return fn(value)
+    if isinstance(value, Record):
+        return value.map(fn)
+    if isinstance(value, tuple):
+        return tuple(_map(v, fn) for v in value)
+    if isinstance(value, dict):
+        return {k: _map(v, fn) for k, v in value.items()}
+    return value
+
+
+@dataclass(frozen=True)
+class Record:
+    """A frozen, batch-first bundle of tensors.
+
+    >>> p = Padded(torch.tensor([[5, 6], [7, 0]]), torch.tensor([[True, True], [True, False]]))
+    >>> p.select(torch.tensor([1])).values.tolist()
+    [[7, 0]]
+    >>> p.repeat(2).values.tolist()
+    [[5, 6], [5, 6], [7, 0], [7, 0]]
+    """
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same record with `fn` applied to every tensor in it."""
+        return type(self)(**{f.name: _map(getattr(self, f.name), fn) for f in fields(self)})
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the record on another device."""
+        return self.map(lambda t: t.to(device))
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the rows named by an index (or a mask) over B."""
+        return self.map(lambda t: t[rows])
+
+    def repeat(self, k: int) -> Self:
+        """Return every row k times, copies of a row side by side."""
+        return self.map(lambda t: t.repeat_interleave(k, dim=0))
+
+
+@dataclass(frozen=True)
+class Padded(Record):
+    """Sequences of unequal length in one tensor, with the mask that tells which places are real.
+
+    >>> Padded.of([[4, 5, 6], [7]]).mask.tolist()
+    [[True, True, True], [True, False, False]]
+    """
+
+    values: Tensor  # (B, S) ids, or (B, S, D) features
+    mask: Tensor  # (B, S)
+
+    @classmethod
+    def of(cls, rows: list[list[int]], pad: int = 0) -> Padded:
+        """Pad lists of ids to the longest of them."""
+        lengths = torch.tensor([len(r) for r in rows])
+        width = max(1, int(lengths.max())) if rows else 1
+        values = torch.tensor([r + [pad] * (width - len(r)) for r in rows], dtype=torch.long).view(-1, width)
+        return cls(values, torch.arange(width) < lengths[:, None])
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many places of each row are real: (B,)."""
+        return self.mask.sum(1)
+
+
+@dataclass(frozen=True)
+class Batch(Record):
+    """What a model sees at once.
+
+    >>> source = Padded.of([[4, 5], [6]])
+    >>> Batch(inputs={"source": source}, target=None, keys=torch.tensor([0, 1])).size
+    2
+    """
+
+    inputs: dict[str, Padded]
+    target: Padded | None  # ids that end with the end mark; the mask is the loss mask
+    keys: Tensor  # (B,) which examples these are
+    alignment: Tensor | None = None  # (B, T, S) gold attention; a row of zeros where nothing is known
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self.keys.numel()
+
+
+@dataclass(frozen=True)
+class Memory(Record):
+    """What an encoder leaves for a head to read.
+
+    >>> Memory.empty(3).states.shape
+    torch.Size([3, 0, 0])
+    """
+
+    states: Tensor  # (B, S, D)
+    mask: Tensor  # (B, S)
+    summary: Tensor  # (B, D)
+    final: tuple[CellState, ...] = ()  # the last state of every layer, to start a stacked decoder
+    prefix: Padded | None = None  # ids a decoder must read before it begins
+    limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
+    layout: str = "tokens"  # what the S places are
+
+    @classmethod
+    def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
+        """The memory of a model that reads nothing."""
+        return cls(
+            torch.zeros(rows, 0, 0, device=device),
+            torch.zeros(rows, 0, dtype=torch.bool, device=device),
+            torch.zeros(rows, 0, device=device),
+        )
+
+
+@dataclass(frozen=True)
+class Scored(Record):
+    """The outcome of a training step: a sum, and over how many tokens it was taken.
+
+    >>> Scored(torch.tensor(6.0), torch.tensor(3)).mean.item()
+    2.0
+    """
+
+    loss_sum: Tensor  # () what is minimised, summed over tokens
+    count: Tensor  # () tokens
+    terms: dict[str, Tensor] | None = None  # () each: the parts of the loss, summed, for the log
+    carry: Record | None = None  # what the next chunk of running text starts from
+
+    @property
+    def mean(self) -> Tensor:
+        """The loss a token."""
+        return self.loss_sum / self.count.clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of a search: ids without start and end marks, and what was seen on the way.
+
+    >>> Hypothesis(ids=(5, 6), score=-1.5, logprobs=(-1.0, -0.25, -0.25), weights=None).finished
+    True
+    """
+
+    ids: tuple[int, ...]
+    score: float  # log probability, normalised by length as the search was told
+    logprobs: tuple[float, ...]  # of every token and, where it was reached, of the end mark
+    weights: Tensor | None  # (len(logprobs), S) attention over the source
+    finished: bool = True  # False where the length limit cut it off
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a user gets for one input.
+
+    >>> p = Prediction(text="k a t", tokens=("k", "a", "t"), score=-0.1, confidence=0.9)
+    >>> p.text
+    'k a t'
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    score: float  # normalised log probability, as the search ranks
+    confidence: float  # probability of the whole output under the model, 0 to 1
+    probabilities: tuple[float, ...] = ()  # of every token, and of the end
+    source_tokens: tuple[str, ...] = ()
+    attention: tuple[tuple[float, ...], ...] | None = None  # a row a token (and the end), over source_tokens
+    unknown: tuple[str, ...] = ()  # what in the input the model has never seen
+    alternatives: tuple[Prediction, ...] = ()  # the rest of the n-best list
+    finished: bool = True  # False where the length limit cut it off

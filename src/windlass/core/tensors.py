@@ -1,0 +1,93 @@
+"""Tensors on disk: one safetensors file, written whole or not at all, and checked by a hash when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from windlass.core.errors import BundleError
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file by new content; a stop at any moment leaves the old file or the new one, never half of one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_bytes(Path(folder) / "a.txt", b"new")
+    ...     (Path(folder) / "a.txt").read_text()
+    'new'
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name must reach the disk too
+    finally:
+        os.close(folder)
+
+
+def digest(tensors: dict[str, Tensor], note: str) -> str:
+    """Return the sha256 of tensors (names, types, shapes, bytes) and of the note beside them.
+
+    >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2)}, "")
+    True
+    >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2, 1)}, "")
+    False
+    """
+    sha = hashlib.sha256(note.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().contiguous().cpu()
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return sha.hexdigest()
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    """Write tensors and a JSON note to one file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_tensors(Path(folder) / "w.safetensors", {"a": torch.ones(2)}, {"step": 3})
+    ...     read_tensors(Path(folder) / "w.safetensors")
+    ({'a': tensor([1., 1.])}, {'step': 3})
+    """
+    text = json.dumps(note, sort_keys=True)
+    own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    write_bytes(path, save(own, {"note": text, "sha256": digest(own, text)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote; anything else is a BundleError that says what is wrong with the file.
+
+    >>> read_tensors(Path("/nowhere/w.safetensors"))
+    Traceback (most recent call last):
+    windlass.core.errors.BundleError: /nowhere/w.safetensors: no such file
+    """
+    if not path.is_file():
+        raise BundleError(f"{path}: no such file")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            note = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BundleError(f"{path}: damaged or not a safetensors file ({error})") from None
+    if "sha256" not in note or "note" not in note:
+        raise BundleError(f"{path}: not written by Windlass: it has no checksum")
+    if digest(tensors, note["note"]) != note["sha256"]:
+        raise BundleError(f"{path}: damaged: its checksum does not match; use another copy")
+    return tensors, json.loads(note["note"])

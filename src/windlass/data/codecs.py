@@ -1,0 +1,322 @@
+"""Text to ids and back.
+
+A codec is fitted on the training data, never changes, and is saved with the model as JSON. Ids 0 to 3 are
+marks (padding, unknown, start, end); no text can spell them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, assert_never
+
+import regex
+from pydantic import Field, ValidationError
+from tokenizers import Tokenizer
+
+from windlass.core.errors import BundleError
+from windlass.core.options import Options, named
+from windlass.data import subwords
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+MARKS = ("<pad>", "<unk>", "<s>", "</s>")
+SPACE_MARK = "▁"  # how a space inside a piece of bpe or unigram is shown
+REPLACEMENT = "\ufffd"  # how an unknown token is written in a text
+_SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON can smuggle them in, UTF-8 cannot hold them
+_GRAPHEME = regex.compile(r"\X")
+
+
+class CharacterTokens(Options):
+    """Every code point is a token; a space is one like any other.
+
+    >>> CharacterTokens().kind
+    'characters'
+    """
+
+    kind: Literal["characters"] = "characters"
+    min_count: int = Field(1, ge=1)  # a rarer one is unknown
+
+
+class GraphemeTokens(Options):
+    """Every grapheme cluster (a letter with its combining marks) is a token.
+
+    >>> GraphemeTokens(min_count=2).min_count
+    2
+    """
+
+    kind: Literal["graphemes"] = "graphemes"
+    min_count: int = Field(1, ge=1)
+
+
+class WordTokens(Options):
+    """What stands between whitespace is a token; decoding joins with one space.
+
+    >>> WordTokens(size=10_000).size
+    10000
+    """
+
+    kind: Literal["words"] = "words"
+    min_count: int = Field(1, ge=1)
+    size: int | None = Field(None, ge=5)  # the most ids, marks included; the most frequent words stay
+
+
+class BpeTokens(Options):
+    """Byte-pair encoding: frequent pairs of pieces become one piece (Sennrich et al. 2016).
+
+    >>> BpeTokens(size=4000).size
+    4000
+    """
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(8000, ge=5)  # the most ids, marks included; every character of the data has one in any case
+
+
+class UnigramTokens(Options):
+    """Pieces of a unigram language model, the likeliest cut of each word (Kudo 2018).
+
+    >>> UnigramTokens().size
+    8000
+    """
+
+    kind: Literal["unigram"] = "unigram"
+    size: int = Field(8000, ge=5)
+
+
+TokenOptions = Annotated[
+    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens,
+    Field(discriminator="kind"),
+    named,
+]
+
+
+class TextOptions(Options):
+    """How one side of the data becomes tokens.
+
+    >>> TextOptions(tokens="words").tokens
+    WordTokens(kind='words', min_count=1, size=None)
+    """
+
+    tokens: TokenOptions = CharacterTokens()
+    normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = "NFC"
+    lowercase: bool = False
+
+
+def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:
+    order = sorted(counts, key=lambda piece: (-counts[piece], piece))
+    return [piece for piece in order if counts[piece] >= min_count][:room]
+
+
+@dataclass(frozen=True)
+class TextCodec:
+    """Turns text into ids and ids into text.
+
+    >>> codec = TextCodec.fit(TextOptions(), ["tac", "cat", "a"])
+    >>> codec.encode("cat!"), codec.pieces("cat!"), codec.unknown("cat!")
+    ([5, 4, 6, 1], ['c', 'a', 't', '!'], ('!',))
+    >>> codec.decode([BOS, 5, 4, 6, UNK, EOS, PAD])
+    'cat\ufffd'
+    """
+
+    options: TextOptions
+    symbols: tuple[str, ...]  # from id 4 on
+    model: str | None = None  # the pieces of bpe or unigram, as JSON
+
+    @classmethod
+    def fit(cls, options: TextOptions, texts: Iterable[str]) -> TextCodec:
+        """Choose the symbols from the training texts.
+
+        >>> TextCodec.fit(TextOptions(tokens="words"), ["b a", "b"]).symbols
+        ('b', 'a')
+        """
+        tokens = options.tokens
+        if isinstance(tokens, BpeTokens | UnigramTokens):
+            empty = cls(options, ())
+            size = tokens.size - len(MARKS) + 1  # the library counts its own unknown piece
+            return cls._of_model(options, subwords.train(tokens.kind, size, map(empty.clean, texts)))
+        counts = cls(options, ())._count(texts)
+        return cls(options, tuple(_frequent(counts, tokens.min_count, _room(options, 0))))
+
+    @classmethod
+    def _of_model(cls, options: TextOptions, model: str) -> TextCodec:
+        return cls(options, tuple(subwords.pieces(model)), model)
+
+    def _count(self, texts: Iterable[str]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(self._cut(text))
+        return counts
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {symbol: n for n, symbol in enumerate(self.symbols, len(MARKS))}
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return subwords.load(self.model or "")
+
+    def clean(self, text: str) -> str:
+        """Bring a text into the chosen normal form and case.
+
+        >>> TextCodec.fit(TextOptions(lowercase=True), []).clean("E\u0301") == "\u00e9"
+        True
+        """
+        text = _SURROGATES.sub(REPLACEMENT, text)
+        form = self.options.normal_form
+        if form != "none":
+            text = unicodedata.normalize(form, text)
+        if self.options.lowercase:
+            text = text.lower()
+            if form != "none":  # lower case can leave the normal form: a dotted capital I does
+                text = unicodedata.normalize(form, text)
+        return text
+
+    def _cut(self, text: str) -> list[str]:
+        """The surface of every token, where a token needs no trained model."""
+        text = self.clean(text)
+        if not text.strip():
+            return []
+        match self.options.tokens.kind:
+            case "characters":
+                return list(text)
+            case "graphemes":
+                return [str(cluster) for cluster in _GRAPHEME.findall(text)]
+            case "words":
+                return text.split()
+            case "bpe" | "unigram":
+                raise AssertionError("bpe and unigram cut with their model")
+            case kind:
+                assert_never(kind)
+
+    def _subwords(self, text: str) -> tuple[list[int], list[str]]:
+        """Ids and, for the unknown ones, the text they stand for; for the others the piece as shown."""
+        text = " " + self.clean(text)
+        if not text.strip():
+            return [], []
+        found = self._tokenizer.encode(text)
+        ids = [UNK if n == 0 else n + len(MARKS) - 1 for n in found.ids]
+        shown = [text[a:b] if n == UNK else self.token(n) for n, (a, b) in zip(ids, found.offsets, strict=True)]
+        return ids, shown
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none.
+
+        >>> TextCodec.fit(TextOptions(tokens="words"), ["b a"]).encode("a c")
+        [4, 1]
+        """
+        if self.model is not None:
+            return self._subwords(text)[0]
+        return [self._index.get(piece, UNK) for piece in self._cut(text)]
+
+    def pieces(self, text: str) -> list[str]:
+        """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown.
+
+        >>> TextCodec.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
+        ['▁a', '▁cat', '+']
+        """
+        return self._subwords(text)[1] if self.model is not None else self._cut(text)
+
+    def unknown(self, text: str) -> tuple[str, ...]:
+        """The different pieces of a text that the codec has never seen, in order.
+
+        >>> TextCodec.fit(TextOptions(), ["ab"]).unknown("zaza!")
+        ('z', '!')
+        """
+        pairs = zip(self.encode(text), self.pieces(text), strict=True)
+        return tuple(dict.fromkeys(piece for n, piece in pairs if n == UNK))
+
+    def token(self, number: int) -> str:
+        """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
+
+        >>> TextCodec.fit(TextOptions(), ["ab"]).token(EOS)
+        '</s>'
+        """
+        if number < len(MARKS):
+            return MARKS[number]
+        symbol = self.symbols[number - len(MARKS)]
+        return symbol if self.model is None else symbol.replace(" ", SPACE_MARK)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids. Marks are left out, but an unknown token is shown as U+FFFD.
+
+        Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
+        model, and neither readers nor metrics should meet them.
+
+        >>> TextCodec.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, EOS])
+        'a k \ufffd'
+        """
+        found = [REPLACEMENT if n == UNK else self.symbols[n - len(MARKS)] for n in ids if n == UNK or n >= len(MARKS)]
+        text = (" " if self.options.tokens.kind == "words" else "").join(found)
+        if self.model is not None:
+            text = text.removeprefix(" ")
+        return text if self.options.normal_form == "none" else unicodedata.normalize("NFC", text)
+
+    def __len__(self) -> int:
+        return len(MARKS) + len(self.symbols)
+
+    def extend(self, texts: Iterable[str]) -> tuple[TextCodec, tuple[str, ...]]:
+        """Add what new texts bring, with every old id unchanged. Returns the codec and what was added.
+
+        `min_count` and `size` hold here too. To bpe and unigram, single characters are added.
+
+        >>> codec, added = TextCodec.fit(TextOptions(), ["ab"]).extend(["abc"])
+        >>> added, codec.encode("abc")
+        (('c',), [4, 5, 6])
+        """
+        known = self._index
+        tokens = self.options.tokens
+        if isinstance(tokens, BpeTokens | UnigramTokens) and self.model is not None:
+            letters = Counter(letter for text in texts for letter in self.clean(text) if letter not in known)
+            added = tuple(_frequent(letters, 1, None))
+            model = subwords.add_characters(self.model, added) if added else self.model
+            return type(self)._of_model(self.options, model), added
+        assert not isinstance(tokens, BpeTokens | UnigramTokens)
+        counts = self._count(texts)
+        new = Counter({piece: n for piece, n in counts.items() if piece not in known})
+        added = tuple(_frequent(new, tokens.min_count, _room(self.options, len(self.symbols))))
+        return TextCodec(self.options, self.symbols + added), added
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything `from_json` needs, as plain JSON values.
+
+        >>> TextCodec.fit(TextOptions(tokens="words"), ["b"]).to_json()["symbols"]
+        ['b']
+        """
+        content: dict[str, Any] = {"options": self.options.model_dump(mode="json")}
+        if self.model is not None:
+            return content | {"model": json.loads(self.model)}
+        return content | {"symbols": list(self.symbols)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> TextCodec:
+        """The codec that `to_json` described.
+
+        >>> codec = TextCodec.fit(TextOptions(tokens="unigram"), ["a cat"])
+        >>> TextCodec.from_json(codec.to_json()) == codec
+        True
+        """
+        try:
+            options = TextOptions.model_validate(content["options"])
+            if isinstance(options.tokens, BpeTokens | UnigramTokens):
+                codec = cls._of_model(options, json.dumps(content["model"], ensure_ascii=False))
+                _ = codec._tokenizer  # a damaged model is found now, not in the first text
+                return codec
+            symbols = content["symbols"]
+            if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+                raise TypeError("symbols must be a list of strings")
+            return cls(options, tuple(symbols))
+        except (KeyError, TypeError, ValueError, ValidationError) as error:
+            raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error
+        except Exception as error:  # the library raises a bare Exception for a model it cannot read
+            if type(error) is not Exception:
+                raise
+            raise BundleError(f"damaged codec: {error}; take the file from a fresh copy") from error
+
+
+def _room(options: TextOptions, used: int) -> int | None:
+    size = options.tokens.size if isinstance(options.tokens, WordTokens) else None
+    return None if size is None else max(0, size - len(MARKS) - used)

@@ -1,0 +1,216 @@
+"""Finds bad data: what the reader found, plus what whole files show (duplicates, leaks, rare letters)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.core.errors import DataError
+from windlass.data.examples import Example, Place
+from windlass.data.findings import Finding
+from windlass.data.readers import DataOptions, DataPath, ReadResult, read
+
+RARE = 2  # a character seen at most so often has little chance of being learned
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Characters a side: the shortest, the middle, the one that 95 % stay below, and the longest.
+
+    >>> str(Lengths.of(["a", "bb", "ccc"]))
+    'from 1 to 3 characters, half up to 2, 95 % up to 3'
+    """
+
+    shortest: int
+    median: int
+    most: int
+    longest: int
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Lengths:
+        """Measure texts, of which there must be at least one."""
+        sizes = np.array([len(text) for text in texts])
+        low, middle, high, top = np.quantile(sizes, [0, 0.5, 0.95, 1], method="higher")
+        return cls(int(low), int(middle), int(high), int(top))
+
+    def __str__(self) -> str:
+        return f"from {self.shortest} to {self.longest} characters, half up to {self.median}, 95 % up to {self.most}"
+
+
+@dataclass(frozen=True)
+class RareCharacter:
+    """A character that the training data hardly has.
+
+    >>> str(RareCharacter("q", 1, "source", Place("pairs.tsv", 7)))
+    "'q' U+0071 LATIN SMALL LETTER Q: 1 in the source, first at pairs.tsv:7"
+    """
+
+    character: str
+    count: int
+    side: str
+    place: Place
+
+    def __str__(self) -> str:
+        name = unicodedata.name(self.character, "(no name)")
+        return (
+            f"{self.character!r} U+{ord(self.character):04X} {name}: {self.count} in the {self.side}, "
+            f"first at {self.place}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is in the data and what is wrong with it.
+
+    >>> report = survey([ReadResult((Example("cat", ("k",), None, Place("pairs.tsv", 1)),), ())])
+    >>> print(report.render())
+    1 training examples
+      source: from 3 to 3 characters, half up to 3, 95 % up to 3
+      target: from 1 to 1 characters, half up to 1, 95 % up to 1
+    4 characters seen at most 2 times:
+      'c' U+0063 LATIN SMALL LETTER C: 1 in the source, first at pairs.tsv:1
+      'a' U+0061 LATIN SMALL LETTER A: 1 in the source, first at pairs.tsv:1
+      't' U+0074 LATIN SMALL LETTER T: 1 in the source, first at pairs.tsv:1
+      'k' U+006B LATIN SMALL LETTER K: 1 in the target, first at pairs.tsv:1
+    nothing wrong was found
+    """
+
+    train: int  # examples that can be used
+    dev: int
+    lengths: dict[str, Lengths]  # by side, of the training data
+    findings: tuple[Finding, ...]
+    rare: tuple[RareCharacter, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings there are of each kind."""
+        return dict(Counter(finding.kind for finding in self.findings).most_common())
+
+    @property
+    def refused(self) -> bool:
+        """Whether some file cannot be used at all."""
+        return any(finding.action == "refused" for finding in self.findings)
+
+    def render(self, limit: int = 5) -> str:
+        """The report as text, with at most `limit` findings of a kind written out."""
+        out = [f"{self.train} training examples" + (f", {self.dev} dev examples" if self.dev else "")]
+        out += [f"  {side}: {lengths}" for side, lengths in self.lengths.items()]
+        out += [f"assumed: {note}" for note in self.notes]
+        if self.rare:
+            out.append(f"{len(self.rare)} characters seen at most {RARE} times:")
+            out += _clipped([str(rare) for rare in self.rare], limit)
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            groups.setdefault((finding.action, finding.kind), []).append(finding)
+        order = ("refused", "skipped", "mended", "kept")
+        for (action, kind), group in sorted(groups.items(), key=lambda item: order.index(item[0][0])):
+            out.append(f"{kind}: {len(group)} {action}")
+            out += _clipped([str(finding) for finding in group], limit)
+        if not self.findings:
+            out.append("nothing wrong was found")
+        return "\n".join(out)
+
+
+def _clipped(told: list[str], limit: int) -> list[str]:
+    rest = len(told) - limit
+    return [f"  {line}" for line in told[:limit]] + ([f"  and {rest} more"] if rest > 0 else [])
+
+
+def _repeats(examples: Sequence[Example]) -> list[Finding]:
+    """Pairs that come again, and sources whose answers differ. Both are kept: they may well be meant."""
+    found: list[Finding] = []
+    pairs: dict[tuple[str, str], Place] = {}
+    sources: dict[str, Example] = {}
+    for example in examples:
+        before = sources.setdefault(example.source, example)
+        for target in example.targets:
+            same = pairs.setdefault((example.source, target), example.place)
+            if same is not example.place:
+                found.append(_finding(example, "duplicate", f"the same pair as {same}"))
+            elif before is not example:
+                what = f"another target for the source of {before.place}"
+                found.append(_finding(example, "conflicting targets", what))
+    return found
+
+
+def _leaks(train: Sequence[Example], dev: Sequence[Example]) -> list[Finding]:
+    """Sources of the dev set that are trained on too, which makes its score too good."""
+    seen: dict[str, Place] = {}
+    for example in train:
+        seen.setdefault(example.source, example.place)
+    return [
+        _finding(example, "in train and dev", f"the source is in the training data, {seen[example.source]}")
+        for example in dev
+        if example.source in seen
+    ]
+
+
+def _finding(example: Example, kind: str, what: str) -> Finding:
+    return Finding(example.place.file, example.place.line, kind, what, "kept")
+
+
+def _rare(examples: Sequence[Example]) -> list[RareCharacter]:
+    found: list[RareCharacter] = []
+    for side in ("source", "target"):
+        counts: Counter[str] = Counter()
+        first: dict[str, Place] = {}
+        for example in examples:
+            for text in (example.source,) if side == "source" else example.targets:
+                counts.update(text)
+                for character in text:
+                    if character not in first:
+                        first[character] = example.place
+        rare = [character for character in first if counts[character] <= RARE]
+        found += [RareCharacter(c, counts[c], side, first[c]) for c in sorted(rare, key=lambda c: counts[c])]
+    return found
+
+
+def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    """Report on files that have been read.
+
+    >>> both = [ReadResult((Example("a", ("x",), None, Place(f, 1)),), ()) for f in ("train.tsv", "dev.tsv")]
+    >>> survey(both[:1], both[1:]).counts
+    {'in train and dev': 1}
+    """
+    learned = [example for result in train for example in result.examples]
+    held = [example for result in dev for example in result.examples]
+    findings = [finding for result in (*train, *dev) for finding in result.findings]
+    for result in (*train, *dev):
+        findings += _repeats(result.examples)
+    findings += _leaks(learned, held)
+    lengths = {}
+    if learned:
+        lengths["source"] = Lengths.of(e.source for e in learned)
+        lengths["target"] = Lengths.of(t for e in learned for t in e.targets)
+    notes = tuple(note for result in (*train, *dev) for note in result.notes)
+    return Report(len(learned), len(held), lengths, tuple(findings), tuple(_rare(learned)), notes)
+
+
+def examine(paths: Sequence[DataPath], options: DataOptions | None = None, dev: DataPath | None = None) -> Report:
+    """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
+
+    >>> examine(["no-such-file.tsv"]).refused
+    True
+    """
+    if isinstance(paths, str):
+        paths = [paths]  # or its letters would be taken for files
+    lenient = (options or DataOptions()).model_copy(update={"strict": False})
+    return survey([_tried(path, lenient) for path in paths], [] if dev is None else [_tried(dev, lenient)])
+
+
+def _tried(path: DataPath, options: DataOptions) -> ReadResult:
+    try:
+        return read(path, options)
+    except DataError as error:
+        name = path if isinstance(path, str) else str(path)
+        place, _, what = str(error).partition(": ")
+        file, _, line = place.rpartition(":")
+        if line.isdigit():
+            return ReadResult((), (Finding(file, int(line), "unusable", what, "refused"),))
+        what = what if place == name else str(error)
+        return ReadResult((), (Finding(name, 0, "unusable", what, "refused"),))

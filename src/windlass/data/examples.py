@@ -1,0 +1,111 @@
+"""What a reader finds in a file: examples, and the place each came from."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from windlass.core.errors import DataError
+
+Alignment = tuple[tuple[int, int], ...]
+"""Gold links (source place, target place), both counted from 0."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file, counted from 1 (in a parquet file, a row).
+
+    >>> str(Place("pairs.tsv", 3))
+    'pairs.tsv:3'
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A source and its right answers, of which the first is used for training.
+
+    >>> Example("cat", ("k a t", "k ae t"), None, Place("pairs.tsv", 1)).target
+    'k a t'
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    alignment: Alignment | None  # between the source and the first target
+    place: Place
+
+    @property
+    def target(self) -> str:
+        """The first right answer."""
+        return self.targets[0]
+
+
+def group(examples: Iterable[Example]) -> list[Example]:
+    """Merge examples of the same source, in order of first appearance, with every different target kept.
+
+    >>> here = Place("pairs.tsv", 1)
+    >>> merged = group(Example("a", (t,), None, here) for t in ("x", "y", "x"))
+    >>> [(e.source, e.targets) for e in merged]
+    [('a', ('x', 'y'))]
+    """
+    first: dict[str, Example] = {}
+    targets: dict[str, dict[str, None]] = {}
+    for example in examples:
+        first.setdefault(example.source, example)
+        targets.setdefault(example.source, {}).update(dict.fromkeys(example.targets))
+    return [replace(example, targets=tuple(targets[source])) for source, example in first.items()]
+
+
+def expand(examples: Iterable[Example]) -> list[Example]:
+    """Make one example of every right answer, so that training sees them all.
+
+    An alignment belongs to the first target only.
+
+    >>> one = Example("a", ("x", "y"), ((0, 0),), Place("pairs.tsv", 1))
+    >>> [(e.targets, e.alignment) for e in expand([one])]
+    [(('x',), ((0, 0),)), (('y',), None)]
+    """
+    return [
+        replace(example, targets=(target,), alignment=example.alignment if n == 0 else None)
+        for example in examples
+        for n, target in enumerate(example.targets)
+    ]
+
+
+def split(examples: Sequence[Example], fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """Split off about `fraction` of the examples as a dev set; no source is on both sides.
+
+    Returns (train, dev).
+
+    >>> data = [Example(s, ("x",), None, Place("pairs.tsv", n)) for n, s in enumerate("aabbccddee", 1)]
+    >>> train, dev = split(data, 0.2, seed=1)
+    >>> len(train), len(dev), {e.source for e in train} & {e.source for e in dev}
+    (8, 2, set())
+    """
+    if not 0 < fraction < 1:
+        raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
+    sources = [unicodedata.normalize("NFC", e.source) for e in examples]
+    sizes: dict[str, int] = {}
+    for source in sources:
+        sizes[source] = sizes.get(source, 0) + 1
+    if len(sizes) < 2:
+        raise DataError(
+            f"cannot split off a dev set: {len(examples)} examples have {len(sizes)} different sources; give a dev file"
+        )
+    names = list(sizes)
+    order = np.random.default_rng([seed, 0x5EED]).permutation(len(names))
+    before = np.cumsum([0] + [sizes[names[n]] for n in order])[:-1]  # dev examples before each source is added
+    taken = int(np.searchsorted(before, fraction * len(examples) - 0.5))
+    dev = {names[n] for n in order[: min(max(taken, 1), len(names) - 1)]}
+    return (
+        [e for e, s in zip(examples, sources, strict=True) if s not in dev],
+        [e for e, s in zip(examples, sources, strict=True) if s in dev],
+    )

@@ -1,0 +1,63 @@
+"""What is wrong in a data file, where, and what was done about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from windlass.core.errors import DataError
+
+Action = Literal["skipped", "kept", "mended", "refused"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with one line.
+
+    >>> str(Finding("pairs.tsv", 3, "blank", "target is blank", "skipped"))
+    'pairs.tsv:3: target is blank -> skipped'
+    """
+
+    file: str
+    line: int  # from 1; 0 where it concerns the whole file
+    kind: str
+    what: str
+    action: Action
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.what} -> {self.action}"
+
+
+@dataclass
+class Findings:
+    """Collects findings while a file is read; where it is strict, the first one is an error.
+
+    >>> found = Findings(strict=True)
+    >>> found.add(Finding("pairs.tsv", 3, "blank", "target is blank", "skipped"))
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: pairs.tsv:3: target is blank (strict; without it: skipped)
+    """
+
+    strict: bool = False
+    entries: list[Finding] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Note a finding, or refuse the file."""
+        if self.strict:
+            what = f"{finding.file}:{finding.line}: {finding.what}"
+            raise DataError(f"{what} (strict; without it: {finding.action})")
+        self.entries.append(finding)
+
+
+def tally(findings: Iterable[Finding]) -> str:
+    """Count findings by kind and action, most frequent first.
+
+    >>> blank = Finding("pairs.tsv", 3, "blank", "target is blank", "skipped")
+    >>> tally([blank, blank])
+    '2 blank (skipped)'
+    """
+    counts = Counter((f.kind, f.action) for f in findings)
+    return ", ".join(f"{n} {kind} ({action})" for (kind, action), n in counts.most_common())

@@ -1,0 +1,197 @@
+"""Examples from files: tsv, csv, jsonl, parquet, and line-parallel text, each optionally gzip.
+
+Whatever is wrong becomes a finding with its place and what was done; a file that gives no example at all, or
+that cannot be trusted (unequal line counts, an unclosed quote), is refused with a DataError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from windlass.core.errors import DataError
+from windlass.core.options import Options
+from windlass.data import tables
+from windlass.data.examples import Alignment, Example, Place
+from windlass.data.files import undecoded
+from windlass.data.findings import Finding, Findings, tally
+
+DataPath = str | Path | Sequence[str | Path]
+"""A file; or two line-parallel ones (and a third with alignments), as a sequence or "train.en,train.de"."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_LINE_BREAK = re.compile("\r\n|\r|\n")
+_LINK = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+
+
+def _digits_are_numbers(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+Column = Annotated[Annotated[int, Field(ge=1)] | str, BeforeValidator(_digits_are_numbers)]
+"""A column by its number from 1, or by its name."""
+
+
+class DataOptions(Options):
+    """How files are read.
+
+    >>> DataOptions(source="word", target="3").target
+    3
+    """
+
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel"] = "auto"  # auto: by the file's name
+    source: Column = 1
+    target: Column = 2
+    alignment: Column | None = None
+    header: Literal["auto"] | bool = "auto"  # auto: where a column has a name, or the first line looks like one
+    max_length: int = Field(1000, ge=1)  # characters a side; a longer line is skipped
+    strict: bool = False  # refuse a file instead of skipping, keeping or mending what is wrong
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """The examples of a file, what was wrong with it, and what was assumed about it.
+
+    >>> ReadResult((), (), ("pairs.tsv: the first line is a header",)).notes
+    ('pairs.tsv: the first line is a header',)
+    """
+
+    examples: tuple[Example, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _SkippedError(Exception):
+    """A row that cannot be used."""
+
+    def __init__(self, side: int, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.side, self.kind, self.what = side, kind, what
+
+
+def parse_alignment(text: str) -> Alignment | None:
+    """Read links such as "0-0 1-2", or return None if that is not what the text holds.
+
+    >>> parse_alignment("0-0 1-2")
+    ((0, 0), (1, 2))
+    """
+    matches = [_LINK.fullmatch(link) for link in text.split()]
+    links = [(int(m[1]), int(m[2])) for m in matches if m is not None]
+    return tuple(links) if len(links) == len(matches) else None
+
+
+class _Rows:
+    """Makes examples of rows and notes what is wrong with them."""
+
+    def __init__(self, table: tables.Table, options: DataOptions, found: Findings) -> None:
+        self.files, self.options, self.found = table.files, options, found
+        self.stray: dict[str, list[int]] = {}
+
+    def examples(self, rows: Iterator[tables.Row]) -> Iterator[Example]:
+        for row in rows:
+            try:
+                source = self._text(row.source, 0, row.line)
+                answers = row.target if isinstance(row.target, list) and row.target else [row.target]
+                targets = tuple(dict.fromkeys(self._text(answer, 1, row.line) for answer in answers))
+                alignment = self._alignment(row.alignment)
+            except _SkippedError as skip:
+                self._add(row.line, skip.side, skip.kind, skip.what, "skipped")
+                continue
+            for side, text in ((0, source), *((1, t) for t in targets)):
+                if control := _CONTROL.search(text):
+                    what = f"control character U+{ord(control.group()):04X} in the {_SIDES[side]}"
+                    self._add(row.line, side, "control character", what, "kept")
+            yield Example(source, targets, alignment, Place(self.files[0], row.line))
+        for file, places in self.stray.items():
+            what = f"spaces around the text on {len(set(places))} lines from here"
+            self.found.add(Finding(file, places[0], "stray space", what, "mended"))
+
+    def _add(self, line: int, side: int, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
+        self.found.add(Finding(self.files[side], line, kind, what, action))
+
+    def _text(self, value: object, side: int, line: int) -> str:
+        name = _SIDES[side]
+        if value is tables.MISSING:
+            column = (self.options.source, self.options.target)[side]
+            raise _SkippedError(side, "missing column", f"no {name} column ({column!r})")
+        if value is None:
+            value = ""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise _SkippedError(side, "not text", f"the {name} is not text but {type(value).__name__}")
+        if bad := undecoded(value):
+            raise _SkippedError(side, "invalid UTF-8", bad)
+        text = value.strip()
+        if not text:
+            raise _SkippedError(side, "blank", f"the {name} is blank")
+        if text != value:
+            if self.found.strict:
+                self._add(line, side, "stray space", f"spaces around the {name}", "mended")
+            self.stray.setdefault(self.files[side], []).append(line)
+        if _LINE_BREAK.search(text):
+            self._add(line, side, "line break", f"line break inside the {name}, now a space", "mended")
+            text = _LINE_BREAK.sub(" ", text)
+        if len(text) > self.options.max_length:
+            most = self.options.max_length
+            what = f"the {name} has {len(text)} characters, more than max_length {most}"
+            raise _SkippedError(side, "over-long", what)
+        return text
+
+    def _alignment(self, value: object) -> Alignment | None:
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        if value is tables.MISSING:
+            raise _SkippedError(2, "missing column", f"no alignment column ({self.options.alignment!r})")
+        if isinstance(value, list):  # jsonl: [[0, 0], [1, 2]]
+            value = " ".join("-".join(map(str, p)) if isinstance(p, list) else str(p) for p in value)
+        links = parse_alignment(value) if isinstance(value, str) else None
+        if links is None:
+            shown = repr(value)[:60]
+            raise _SkippedError(2, "malformed alignment", f"alignment is not like '0-0 1-2' but {shown}")
+        return links
+
+
+_SIDES = ("source", "target", "alignment")
+
+
+def read(path: DataPath, options: DataOptions | None = None) -> ReadResult:
+    """Read the examples of a file (or of line-parallel files), with everything that is wrong in it.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = file.write_text("cat\\tk a t\\ndog\\t\\n")
+    >>> result = read(file)
+    >>> [(e.source, e.target) for e in result.examples], result.findings[0].what
+    ([('cat', 'k a t')], 'the target is blank')
+    """
+    options = options or DataOptions()
+    found = Findings(strict=options.strict)
+    table = tables.table(path, options, found)
+    examples = tuple(_Rows(table, options, found).examples(table.rows))
+    name = ",".join(dict.fromkeys(table.files))
+    if not examples:
+        raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")
+    entries = tuple(sorted(found.entries, key=lambda f: f.line))
+    return ReadResult(examples, entries, tuple(table.notes))
+
+
+def _nothing_usable(entries: list[Finding], format: str) -> str:
+    skipped = [f for f in entries if f.action == "skipped"]
+    if not skipped:
+        return "no line but the header; give at least one example"
+    hint = ""
+    if all(f.kind == "missing column" for f in skipped):
+        separators = {"tsv": "tabs", "csv": "commas"}
+        if format in separators:
+            hint = f"; columns of a {format} are separated by {separators[format]}: check the format"
+        elif format == "jsonl":
+            hint = "; columns of a jsonl are chosen by key: check the spelling"
+    elif all(f.kind == "invalid UTF-8" for f in skipped):
+        hint = "; save the file as UTF-8"
+    return f"no usable line, {tally(skipped)}; first is line {skipped[0].line}: {skipped[0].what}{hint}"

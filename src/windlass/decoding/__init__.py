@@ -1,0 +1,1 @@
+"""Search: from a head that scores the next token to whole outputs."""

@@ -1,0 +1,55 @@
+"""What a recipe or a command can say of a search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from windlass.core.options import Options, named
+
+
+class _Search(Options):
+    length_factor: float = Field(2.0, ge=0, description="an output has at most factor * source + plus tokens")
+    length_plus: int = Field(20, ge=1)
+    block_ngrams: int = Field(0, ge=0, description="never repeat a run of this many tokens; 0: allow it")
+
+
+class Greedy(_Search):
+    """Take the likeliest token at every step.
+
+    >>> Greedy().kind
+    'greedy'
+    """
+
+    kind: Literal["greedy"] = "greedy"
+
+
+class Sample(_Search):
+    """Draw every token from the distribution.
+
+    >>> Sample(top_k=5, temperature=0.7).top_p
+    1.0
+    """
+
+    kind: Literal["sample"] = "sample"
+    temperature: float = Field(1.0, gt=0, description="below 1: safer, above 1: wilder")
+    top_k: int = Field(0, ge=0, description="draw from the k likeliest only; 0: from all")
+    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
+    seed: int = 0
+
+
+class Beam(_Search):
+    """Keep the best few partial outputs at every step.
+
+    >>> Beam(size=8).length_penalty
+    1.0
+    """
+
+    kind: Literal["beam"] = "beam"
+    size: int = Field(5, ge=1)
+    length_penalty: float = Field(1.0, ge=0, description="outputs are ranked by log p / length ** penalty")
+
+
+SearchOptions = Annotated[Greedy | Sample | Beam, Field(discriminator="kind"), named]
+"""Every search a recipe can name."""

@@ -1,0 +1,81 @@
+"""What a search walks with: one model, or several that agree on a token at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from windlass.core.records import Memory, Record
+
+
+class Steps(Protocol):
+    """A head as a search sees it. The source holds a row a sentence, the state a row a hypothesis."""
+
+    def begin(self, memory: Memory) -> tuple[Any, Any]:
+        """Return source and state before the first token."""
+
+    def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """Return log probabilities (N, V), the new state, and attention (N, S)."""
+
+
+@dataclass(frozen=True)
+class Walk(Record):
+    """Where a search stands in every model it walks with.
+
+    >>> Walk((), ()).states
+    ()
+    """
+
+    sources: tuple[Any, ...]
+    states: tuple[Any, ...]
+
+    def reorder(self, hypotheses: Tensor) -> Walk:
+        """Let every hypothesis go on from another one of its own sentence."""
+        return Walk(self.sources, tuple(s.select(hypotheses) for s in self.states))
+
+    def keep(self, sentences: Tensor, hypotheses: Tensor) -> Walk:
+        """Go on with some of the sentences, and the hypotheses that are theirs."""
+        return Walk(tuple(s.select(sentences) for s in self.sources), tuple(s.select(hypotheses) for s in self.states))
+
+    def widen(self, k: int) -> Walk:
+        """Give every sentence k hypotheses instead of one."""
+        return Walk(self.sources, tuple(s.repeat(k) for s in self.states))
+
+
+class Walker:
+    """One head, or an ensemble: the mean of the heads' probabilities.
+
+    >>> from windlass.heads.options import TextHeadOptions
+    >>> from windlass.heads.text import TextHead
+    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> walker = Walker([head, head])
+    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
+    >>> logprobs, walk, weights = walker.step(torch.tensor([2, 2]), walker.begin([memory, memory]))
+    >>> bool(torch.allclose(logprobs.exp().sum(1), torch.ones(2)))
+    True
+    """
+
+    def __init__(self, heads: Sequence[Steps]):
+        self.heads = heads
+
+    def begin(self, memories: Sequence[Memory]) -> Walk:
+        """Stand before the first token in every model."""
+        pairs = [head.begin(memory) for head, memory in zip(self.heads, memories, strict=True)]
+        return Walk(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
+
+    def step(self, tokens: Tensor, walk: Walk) -> tuple[Tensor, Walk, Tensor | None]:
+        """Feed tokens (N,) to every model; attention is the mean, or the first model's where places differ."""
+        outcomes = [h.step(tokens, s, m) for h, s, m in zip(self.heads, walk.states, walk.sources, strict=True)]
+        walk = Walk(walk.sources, tuple(state for _, state, _ in outcomes))
+        if len(outcomes) == 1:
+            return outcomes[0][0], walk, outcomes[0][2]
+        logprobs = torch.logsumexp(torch.stack([logp for logp, _, _ in outcomes]), dim=0)
+        weights = [w for _, _, w in outcomes if w is not None]
+        alike = bool(weights) and all(w.shape == weights[0].shape for w in weights)
+        seen = torch.stack(weights).mean(0) if alike else weights[0] if weights else None
+        return logprobs - math.log(len(outcomes)), walk, seen

@@ -1,0 +1,1 @@
+"""Encoders: from the inputs of a batch to a memory."""

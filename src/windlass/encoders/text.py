@@ -1,0 +1,107 @@
+"""Encoders of text: a recurrence over embedded tokens, or nothing but the tokens themselves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from windlass.core.options import Options as BaseOptions
+from windlass.core.options import named
+from windlass.core.records import Batch, Memory
+from windlass.nn.embedding import EmbeddingOptions, Learned
+from windlass.nn.recurrence import Stack, StackOptions
+
+
+class Encoder(nn.Module, ABC):
+    """Turns the inputs of a batch into a memory."""
+
+    size: int
+    """The length of a memory's states and of its summary: D."""
+    final_sizes: tuple[tuple[int, ...], ...]
+    """The lengths of the parts of every layer's last state."""
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Memory:
+        """Batch.inputs -> Memory."""
+
+
+@final
+class RecurrentEncoder(Encoder):
+    """A stack of recurrent layers over embedded tokens, read in one direction or in both.
+
+    h_t = R(h_{t-1}, e(x_t));  states: all h_t;  summary: the last one, [forward end; backward end] of two directions
+
+    >>> from windlass.core.records import Padded
+    >>> encoder = RecurrentEncoder.Options(size=4, embedding=Learned(size=3)).build(vocabulary=10)
+    >>> memory = encoder(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
+    >>> memory.states.shape, memory.summary.shape
+    (torch.Size([2, 3, 8]), torch.Size([2, 8]))
+    """
+
+    class Options(StackOptions):
+        """A recurrent encoder."""
+
+        kind: Literal["recurrent"] = "recurrent"
+        embedding: EmbeddingOptions = Learned()
+        bidirectional: bool = True
+
+        def build(self, vocabulary: int) -> RecurrentEncoder:
+            """Make the encoder."""
+            return RecurrentEncoder(vocabulary, self)
+
+    def __init__(self, vocabulary: int, options: Options):
+        super().__init__()
+        self.embedding = options.embedding.build(vocabulary)
+        self.stack = Stack(self.embedding.size, options, options.bidirectional)
+        self.size = self.stack.size
+        self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
+
+    def forward(self, batch: Batch) -> Memory:
+        """Run over the tokens of `source`."""
+        source = batch.inputs["source"]
+        states, final = self.stack(self.embedding(source.values), source.mask)
+        # Not the last layer's own state, which lacks what a residual or highway connection adds to it.
+        summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
+        if self.stack.backward_cells:
+            half = self.size // 2
+            summary = torch.cat([summary[:, :half], states[:, 0, half:]], dim=1)
+        return Memory(states, source.mask, summary, final, limit=source.lengths)
+
+
+@final
+class PrefixEncoder(Encoder):
+    """Encodes nothing: the decoder itself reads the source first, as a prefix that it need not predict.
+
+    One recurrent network then runs over source, separator and target: a language model with a forced beginning.
+
+    >>> from windlass.core.records import Padded
+    >>> memory = PrefixEncoder()(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
+    >>> memory.prefix.values.tolist()
+    [[5, 6, 7], [8, 0, 0]]
+    """
+
+    class Options(BaseOptions):
+        """No encoder: the decoder reads the source."""
+
+        kind: Literal["prefix"] = "prefix"
+
+        def build(self, vocabulary: int) -> PrefixEncoder:
+            """Make the encoder."""
+            return PrefixEncoder()
+
+    size = 0
+    final_sizes = ()
+
+    def forward(self, batch: Batch) -> Memory:
+        """Hand the tokens on."""
+        source = batch.inputs["source"]
+        empty = Memory.empty(batch.size, source.values.device)
+        return Memory(empty.states, empty.mask, empty.summary, prefix=source, limit=source.lengths)
+
+
+EncoderOptions = Annotated[RecurrentEncoder.Options | PrefixEncoder.Options, Field(discriminator="kind"), named]
+"""Every encoder a recipe can name."""

@@ -1,0 +1,175 @@
+"""From a bundle and texts to predictions, and from predictions to figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from windlass.bundle import Bundle
+from windlass.core.errors import DataError
+from windlass.core.records import Hypothesis, Prediction
+from windlass.data.codecs import EOS
+from windlass.data.examples import Example, group
+from windlass.data.loader import Encoded, Loader, collate
+from windlass.decoding.options import SearchOptions
+from windlass.decoding.search import force, search
+from windlass.metrics.alignment import align, alignment_error_rate, diagonal
+
+BATCH_TOKENS = 4000
+NO_PREDICTION = Prediction(text="", tokens=(), score=0.0, confidence=1.0)
+"""What a blank input gives."""
+
+
+def predict(
+    bundles: Sequence[Bundle],
+    texts: Sequence[str],
+    options: SearchOptions | None = None,
+    nbest: int = 1,
+    batch_tokens: int = BATCH_TOKENS,
+    first_key: int = 0,
+) -> list[Prediction]:
+    """Predict for every text, in order; a blank text gives a blank prediction. Several bundles are an ensemble.
+
+    `first_key` numbers the first text: where texts come in portions, samples are the same as if they came at once.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> [p.text == "" for p in predict([bundle], ["", "cab"])][0]
+    True
+    """
+    first = bundles[0]
+    if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
+        raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
+    options = options or first.recipe.search
+    places = [n for n, text in enumerate(texts) if text.strip()]
+    encoded = [[Encoded(b.codecs.source.encode(texts[n]), None) for n in places] for b in bundles]
+    predictions = [NO_PREDICTION] * len(texts)
+    # All members see the same rows in the same batches: those that the first one's lengths make.
+    plan = Loader(encoded[0], batch_tokens, seed=0, shuffle=False)
+    for b in bundles:
+        b.model.eval()
+    for batch in plan.epoch(0):
+        rows = batch.keys.tolist()
+        memories = []
+        with torch.no_grad():
+            for b, side in zip(bundles, encoded, strict=True):
+                memories.append(b.model.encode(collate([side[r] for r in rows], rows).to(b.device)))
+        keys = torch.tensor([first_key + places[r] for r in rows])
+        found = search([b.model.head for b in bundles], memories, options, nbest, keys)
+        for row, hypotheses in zip(rows, found, strict=True):
+            text = texts[places[row]]
+            ranked = [_prediction(first, text, h) for h in hypotheses]
+            predictions[places[row]] = replace(ranked[0], alternatives=tuple(ranked[1:]))
+    return predictions
+
+
+def _prediction(bundle: Bundle, text: str, hypothesis: Hypothesis) -> Prediction:
+    source, target = bundle.codecs.source, bundle.codecs.target
+    pieces = (*source.pieces(text), source.token(EOS))
+    weights = hypothesis.weights
+    attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
+    return Prediction(
+        text=target.decode(hypothesis.ids),
+        tokens=tuple(target.token(i) for i in hypothesis.ids),
+        score=hypothesis.score,
+        confidence=math.exp(sum(hypothesis.logprobs)),
+        probabilities=tuple(math.exp(logprob) for logprob in hypothesis.logprobs),
+        source_tokens=pieces,
+        attention=attention,
+        unknown=source.unknown(text),
+        finished=hypothesis.finished,
+    )
+
+
+def score(bundle: Bundle, pairs: Sequence[tuple[str, str]]) -> list[Prediction]:
+    """Score given targets: forced decoding, with the attention on the way.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
+    'abc'
+    """
+    codecs = bundle.codecs
+    encoded = [Encoded(codecs.source.encode(s), codecs.target.encode(t)) for s, t in pairs]
+    found: list[Prediction] = [NO_PREDICTION] * len(pairs)
+    bundle.model.eval()
+    for batch in Loader(encoded, BATCH_TOKENS, seed=0, shuffle=False).epoch(0):
+        moved = batch.to(bundle.device)
+        assert moved.target is not None
+        with torch.no_grad():
+            hypotheses = force(bundle.model.head, bundle.model.encode(moved), moved.target)
+        for key, hypothesis in zip(batch.keys.tolist(), hypotheses, strict=True):
+            found[key] = _prediction(bundle, pairs[key][0], hypothesis)
+    return found
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures as papers print them.
+
+    >>> Evaluation({"wer": 18.5}, examples=450, predictions=()).metrics["wer"]
+    18.5
+    """
+
+    metrics: dict[str, float]
+    examples: int
+    predictions: tuple[Prediction, ...]
+
+
+def evaluate(
+    bundles: Sequence[Bundle], examples: Sequence[Example], options: SearchOptions | None = None
+) -> Evaluation:
+    """Predict and compare with the right answers. Where a task allows several, rows of a source are one question.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data.examples import Place
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> sorted(evaluate([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]).metrics)
+    ['accuracy', 'cer', 'chrf']
+    """
+    task = bundles[0].task
+    asked = group(examples) if task.several_answers else list(examples)
+    if not asked:
+        raise DataError("nothing to evaluate: there are no examples")
+    predictions = predict(bundles, [e.source for e in asked], options)
+    metrics = task.measure([p.text for p in predictions], [e.targets for e in asked])
+    return Evaluation(metrics, len(asked), tuple(predictions))
+
+
+def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict[str, float], dict[str, float]]:
+    """Alignment error rate of the attention under forced decoding, and of the diagonal, on examples that have links.
+
+    Every target token is linked to the source token it attends to most; the end marks are left out.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data.examples import Place
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> one = Example("ab", ("ab",), ((0, 0), (1, 1)), Place("pairs.tsv", 1))
+    >>> alignment_figures(bundle, [one])[1]["aer"]
+    0.0
+    """
+    known = [e for e in examples if e.alignment]
+    forced = score(bundle, [(e.source, e.target) for e in known])
+    found, diagonals, gold = [], [], []
+    for example, prediction in zip(known, forced, strict=True):
+        if prediction.attention is None:
+            raise DataError("alignments need a model with attention")
+        rows = [row[: len(prediction.source_tokens) - 1] for row in prediction.attention[: len(prediction.tokens)]]
+        found.append(align(rows))
+        diagonals.append(diagonal(len(prediction.source_tokens) - 1, len(prediction.tokens)))
+        gold.append(set(example.alignment or ()))
+    return alignment_error_rate(found, gold), alignment_error_rate(diagonals, gold)

@@ -1,0 +1,395 @@
+"""An experiment from files to a bundle: read, pick, fit codecs, build, train, judge beside a baseline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from windlass.auto import choose
+from windlass.baseline import Baseline, best_baseline
+from windlass.bundle import Bundle, Codecs, fill, load_weights, save_definition, save_weights
+from windlass.core.errors import DataError, TrainingError
+from windlass.core.tensors import write_bytes
+from windlass.data.codecs import TextCodec
+from windlass.data.doctor import Report, survey
+from windlass.data.examples import Example, Place, expand, group, split
+from windlass.data.loader import Encoded, Loader
+from windlass.data.readers import ReadResult, read
+from windlass.evaluate import Evaluation, evaluate
+from windlass.explain.render import curves
+from windlass.nn.embedding import Embedding, Vectors
+from windlass.recipe import Recipe, merge, parse
+from windlass.tasks import TASKS
+from windlass.training.environment import environment
+from windlass.training.estimate import estimate
+from windlass.training.loop import fit
+from windlass.training.observe import Fitted, Observer
+
+Note = Callable[[str], None]
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What there is to learn from and to choose by.
+
+    >>> from windlass.data.doctor import survey
+    >>> Data((), (), survey([])).train
+    ()
+    """
+
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...]
+    report: Report
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained bundle, how the run ended, and the dev figures beside the best cheap baseline.
+
+    >>> Outcome.__dataclass_fields__["fitted"].type
+    'Fitted'
+    """
+
+    bundle: Bundle
+    fitted: Fitted
+    dev: Evaluation | None  # None where the run was stopped before its first evaluation
+    baseline: Baseline
+    baseline_metrics: dict[str, float]
+
+
+def read_data(recipe: Recipe) -> Data:
+    """Read the files of a recipe; where no dev file is named, set a part of the training data aside.
+
+    >>> read_data(Recipe())
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: no training data: name a file, such as: windlass train pairs.tsv
+    """
+    files = recipe.data
+    if not files.train:
+        raise DataError("no training data: name a file, such as: windlass train pairs.tsv")
+    train = [read(path, files) for path in files.train]
+    dev = [read(files.dev, files)] if files.dev else []
+    report = survey(train, dev)
+    examples = [e for result in train for e in result.examples]
+    if dev:
+        return Data(tuple(expand(examples)), dev[0].examples, report)
+    learned, held = split(examples, files.dev_fraction, recipe.seed)
+    return Data(tuple(expand(learned)), tuple(held), report)
+
+
+def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
+    """Make the same of pairs in memory.
+
+    >>> data = as_data([("a", "b"), ("c", "d")], [("e", "f")], Recipe())
+    >>> data.train[1].source, len(data.dev)
+    ('c', 1)
+    """
+
+    def examples(pairs: Pairs, name: str) -> ReadResult:
+        return ReadResult(tuple(Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1)), ())
+
+    first = examples(train, "train")
+    if dev is not None:
+        second = examples(dev, "dev")
+        return Data(first.examples, second.examples, survey([first], [second]))
+    learned, held = split(first.examples, recipe.data.dev_fraction, recipe.seed)
+    return Data(tuple(learned), tuple(held), survey([first]))
+
+
+def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: Note) -> Recipe:
+    """Let the data decide what the user has not, and say so. `settings` are the user's own, which go first.
+
+    >>> data = as_data([("cat", "k a t")] * 50 + [("dog", "d o g")], None, Recipe())
+    >>> pick(Recipe(), data, [], print).target.tokens.kind
+    picked from the data:
+      source: characters, as it has 1.0 words of 3.0 characters
+      target: words, as its pieces are short and separated by spaces
+      128 units a layer, 60 epochs, batches of 200 tokens, as there are ... examples
+    'words'
+    """
+    content = recipe.model_dump(mode="json")
+    note("picked from the data:")
+    for over, said in choose(data.train):
+        content = merge(content, over)
+        note(f"  {said}")
+    for setting in settings:
+        content = merge(content, setting)
+    return parse(content)
+
+
+def fit_codecs(recipe: Recipe, train: Sequence[Example]) -> Codecs:
+    """Learn how text becomes ids.
+
+    >>> codecs = fit_codecs(Recipe(), as_data([("a", "b"), ("c", "d")], None, Recipe()).train)
+    >>> len(codecs.source)
+    5
+    """
+    sources, targets = [e.source for e in train], [e.target for e in train]
+    if recipe.vocabulary == "joint":
+        both = TextCodec.fit(recipe.source, sources + targets)
+        return Codecs(both, both)
+    return Codecs(TextCodec.fit(recipe.source, sources), TextCodec.fit(recipe.target, targets))
+
+
+def encode(codecs: Codecs, examples: Sequence[Example]) -> list[Encoded]:
+    """Examples as ids.
+
+    >>> data = as_data([("a", "b"), ("c", "d")], [("a", "b")], Recipe())
+    >>> encode(fit_codecs(Recipe(), data.train), data.dev)
+    [Encoded(source=[4], target=[4], alignment=None)]
+    """
+    return [Encoded(codecs.source.encode(e.source), codecs.target.encode(e.target), e.alignment) for e in examples]
+
+
+def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
+    """Say which symbols of the dev set the training data does not have.
+
+    >>> data = as_data([("a", "b"), ("c", "d")], [("z", "b")], Recipe())
+    >>> unknown_note(fit_codecs(Recipe(), data.train), data.dev)
+    "dev has symbols that train has not, read as unknown: source 'z' (1 example)"
+    """
+    parts = []
+    for side, codec in (("source", codecs.source), ("target", codecs.target)):
+        found = [set(codec.unknown(e.source if side == "source" else e.target)) for e in dev]
+        symbols = sorted(set().union(*found)) if found else []
+        if symbols:
+            shown = ", ".join(map(repr, symbols[:8])) + (" ..." if len(symbols) > 8 else "")
+            count = sum(bool(f) for f in found)
+            parts.append(f"{side} {shown} ({count} example{'s' if count > 1 else ''})")
+    return f"dev has symbols that train has not, read as unknown: {'; '.join(parts)}" if parts else None
+
+
+def load_vectors(bundle: Bundle, note: Note) -> None:
+    """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
+
+    >>> codec = TextCodec.fit(Recipe().source, ["abc"])
+    >>> load_vectors(Bundle.new(Recipe(), Codecs(codec, codec)), print)
+    """
+    options = bundle.recipe.model
+    sides: list[tuple[str, Any, nn.Module | None, TextCodec]] = [
+        (
+            "source",
+            getattr(options.encoder, "embedding", None),
+            getattr(bundle.model.encoder, "embedding", None),
+            bundle.codecs.source,
+        ),
+        ("target", options.decoder.embedding, bundle.model.head.embedding, bundle.codecs.target),
+    ]
+    for side, embedding, module, codec in sides:
+        if isinstance(embedding, Vectors) and isinstance(module, Embedding):
+            words = [codec.token(i) for i in range(len(codec))]
+            found = module.load(embedding.path, words)
+            share = 100 * found / max(1, len(codec.symbols))
+            note(f"{side}: {embedding.path} has vectors for {found} of {len(codec.symbols)} words ({share:.1f} %)")
+            if not found:
+                raise DataError(f"{embedding.path}: has none of the {side}'s words: is it the right file?")
+
+
+def fingerprint(data: Data) -> str:
+    """A hash of the examples, so that a run is not resumed on other data.
+
+    >>> fingerprint(as_data([("a", "b")], [("c", "d")], Recipe()))[:8]
+    'f83c3a1c'
+    """
+    sha = hashlib.sha256()
+    for part in (data.train, data.dev):
+        for e in part:
+            sha.update(json.dumps([e.source, *e.targets, e.alignment], ensure_ascii=False).encode())
+        sha.update(b"|")
+    return sha.hexdigest()
+
+
+def run(
+    recipe: Recipe,
+    data: Data,
+    out: Path,
+    observer: Observer,
+    resume: bool = False,
+    base: Bundle | None = None,
+    device: str = "cpu",
+) -> Outcome:
+    """Train in a folder, which becomes the bundle; what concerns the run alone goes to its folder `training`.
+
+    `base` is a bundle to train further: its weights are the start, and its vocabulary grows by what is new.
+
+    >>> from tempfile import mkdtemp
+    >>> from windlass.recipe import compose, setting
+    >>> from windlass.training.observe import Silent
+    >>> recipe = compose("text", None, [setting("train.epochs=1"), setting("model.encoder.size=8")])
+    >>> data = as_data([("ab", "ba"), ("cd", "dc")], [("ab", "ba")], recipe)
+    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fitted.reason
+    'epochs'
+    """
+    folder = out / "training"
+    _check_folder(out, resume)
+    if resume:
+        bundle = _begun(recipe, out)
+    else:
+        bundle = (
+            extended(base, recipe, data, observer.note) if base else Bundle.new(recipe, fit_codecs(recipe, data.train))
+        )
+        if base is None:
+            load_vectors(bundle, observer.note)
+    recipe, codecs = bundle.recipe, bundle.codecs
+    baseline = choose_baseline(recipe, data)
+    _open_folder(out, bundle, data, baseline, resume)
+    if said := unknown_note(codecs, data.dev):
+        observer.note(said)
+    if recipe.loss.alignment and not any(e.alignment for e in data.train):
+        raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
+    loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
+    model = bundle.model.to(device)
+    if not resume:
+        observer.note(estimate(model, loader, recipe.train, device).render())
+    fitted = fit(
+        model,
+        loader,
+        evaluate=lambda m: evaluate([replace(bundle, model=m)], data.dev).metrics,  # type: ignore[arg-type]
+        metric=bundle.task.metric,
+        higher_is_better=bundle.task.higher_is_better,
+        options=recipe.train,
+        folder=folder,
+        observer=observer,
+        save_best=lambda m, scores: save_weights(out, m, scores),
+        seed=recipe.seed,
+        device=device,
+        resume=resume,
+    )
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
+    if rows:
+        _draw_curves(rows, folder / "curves.png", bundle.task.metric)
+    if fitted.best is None:
+        return Outcome(bundle, fitted, None, baseline, {})
+    weights, scores = load_weights(out)
+    fill(model, weights, str(out))
+    bundle = replace(bundle, model=model.eval(), scores=scores)
+    dev = evaluate([bundle], data.dev)
+    return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+
+
+def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
+    flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
+    curves(flat, path, metric)
+
+
+def _check_folder(out: Path, resume: bool) -> None:
+    begun = (out / "training").is_dir()
+    if resume and not begun:
+        raise TrainingError(f"{out}: there is no run to resume: drop --resume to start one")
+    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        how = f"resume it with --resume --out {out}, or " if begun else ""
+        raise TrainingError(f"{out}: already there and not empty: {how}choose another --out; nothing was changed")
+
+
+def _begun(recipe: Recipe, out: Path) -> Bundle:
+    codecs = Codecs.from_json(json.loads((out / "codecs.json").read_text(encoding="utf-8")))
+    return Bundle.new(recipe, codecs)
+
+
+def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: Baseline, resume: bool) -> None:
+    """Write what a run begins with, or check that a resumed run still has the same data."""
+    mark = fingerprint(data)
+    about = out / "training" / "data.json"
+    if resume:
+        if json.loads(about.read_text())["sha256"] != mark:
+            raise TrainingError(f"{out}: its data has changed since the run began: put it back or start a new run")
+        save_definition(out, bundle.recipe, bundle.codecs)
+        return
+    (out / "training").mkdir(parents=True)
+    save_definition(out, bundle.recipe, bundle.codecs)
+    write_bytes(out / "baseline.json", json.dumps(baseline_json(baseline), ensure_ascii=False, indent=1).encode())
+    content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
+    write_bytes(about, json.dumps(content, indent=1).encode())
+    write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
+
+
+def choose_baseline(recipe: Recipe, data: Data) -> Baseline:
+    """The cheap baseline that does best on dev.
+
+    >>> data = as_data([("ab", "αβ"), ("ba", "βα")], [("aab", "ααβ")], Recipe())
+    >>> choose_baseline(Recipe(), data).name
+    'letter by letter'
+    """
+    task = TASKS[recipe.task]
+    dev = group(data.dev) if task.several_answers else data.dev
+    pairs = [(e.source, e.target) for e in data.train]
+    return best_baseline(pairs, [e.source for e in dev], [e.targets for e in dev], task.metric)
+
+
+def baseline_metrics(baseline: Baseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
+    """The figures of a baseline.
+
+    >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
+    {'wer': 0.0, 'per': 0.0}
+    """
+    asked = group(examples) if TASKS[task].several_answers else list(examples)
+    return TASKS[task].measure(baseline.predict([e.source for e in asked]), [e.targets for e in asked])
+
+
+def baseline_json(baseline: Baseline) -> dict[str, Any]:
+    """A baseline as plain data, saved with the model.
+
+    >>> baseline_json(Baseline("copy"))["name"]
+    'copy'
+    """
+    return {
+        "name": baseline.name,
+        "unit": baseline.unit,
+        "table": dict(baseline.table),
+        "default": baseline.default,
+        "joiner": baseline.joiner,
+    }
+
+
+def load_baseline(folder: Path) -> Baseline | None:
+    """The baseline saved with a bundle, if it is there and readable.
+
+    >>> load_baseline(Path("/nowhere")) is None
+    True
+    """
+    try:
+        return Baseline(**json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def extended(base: Bundle, recipe: Recipe, data: Data, note: Note) -> Bundle:
+    """A bundle ready to be trained further: symbols it has never seen get new, random rows at the end of its tables.
+
+    >>> first = as_data([("a", "b"), ("c", "d")], None, Recipe())
+    >>> base = Bundle.new(Recipe(), fit_codecs(Recipe(), first.train))
+    >>> more = as_data([("z", "b"), ("a", "b")], [("a", "b")], Recipe())
+    >>> grown = extended(base, Recipe(), more, print)
+    new symbols: source 'z'
+    >>> len(grown.codecs.source) - len(base.codecs.source)
+    1
+    """
+    sources, targets = [e.source for e in data.train], [e.target for e in data.train]
+    new_target: tuple[str, ...] = ()
+    if recipe.vocabulary == "joint":
+        codec, new_source = base.codecs.source.extend(sources + targets)
+        codecs = Codecs(codec, codec)
+    else:
+        source, new_source = base.codecs.source.extend(sources)
+        target, new_target = base.codecs.target.extend(targets)
+        codecs = Codecs(source, target)
+    said = [
+        f"{side} {', '.join(map(repr, new[:8]))}{' ...' if len(new) > 8 else ''}"
+        for side, new in (("source", new_source), ("target", new_target))
+        if new
+    ]
+    note(f"new symbols: {'; '.join(said)}" if said else "no new symbols: the vocabulary stays as it is")
+    grown = Bundle.new(recipe, codecs)
+    before = dict(base.model.named_parameters()) | dict(base.model.named_buffers())
+    with torch.no_grad():
+        for name, tensor in [*grown.model.named_parameters(), *grown.model.named_buffers()]:
+            tensor[tuple(slice(n) for n in before[name].shape)] = before[name]
+    return grown

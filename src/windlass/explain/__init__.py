@@ -1,0 +1,1 @@
+"""Looking inside: attention, and pictures of it."""

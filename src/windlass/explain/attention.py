@@ -1,0 +1,58 @@
+"""What a model looks at while it writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from windlass.bundle import Bundle
+from windlass.core.errors import WindlassError
+from windlass.core.records import Prediction
+from windlass.core.tensors import write_bytes
+from windlass.decoding.options import SearchOptions
+from windlass.evaluate import predict, score
+from windlass.explain.render import Heat, sheet
+
+
+def explain(bundle: Bundle, text: str, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
+    """Predict for one text, or force a given target, and return it with the attention on the way.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> found = explain(Bundle.new(Recipe(), Codecs(codec, codec)), "ab", target="ba")
+    >>> len(found.attention), found.source_tokens
+    (3, ('a', 'b', '</s>'))
+    """
+    if not text.strip():
+        raise WindlassError("there is nothing to explain in a blank text")
+    found = score(bundle, [(text, target)])[0] if target is not None else predict([bundle], [text], search)[0]
+    return replace(found, alternatives=())
+
+
+def draw(predictions: list[Prediction], path: Path, title: str | None = None) -> Path:
+    """Write predictions with their attention to a picture (.png), a page (.html) or data (.json).
+
+    >>> draw([], Path("x.gif"))
+    Traceback (most recent call last):
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
+    """
+    if path.suffix.lower() == ".json" and predictions:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = [asdict(p) for p in predictions]
+        write_bytes(
+            path,
+            json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
+        )
+        return path
+    heats = []
+    for p in predictions:
+        if p.attention is None:
+            raise WindlassError(
+                "this model has no attention to draw (its decoder's context is not attention); "
+                "name the file .json for tokens and probabilities"
+            )
+        heats.append(Heat(p.attention, p.source_tokens, p.tokens, p.text or None))
+    return sheet(heats, path, title)

@@ -1,0 +1,401 @@
+"""Pictures of attention and training: `.png`, a self-contained `.html` page or `.json`, by the file's name.
+
+Columns are source places, rows are output places, both in the order they are read; the darker a cell, the
+more the output place attended to the source place. A row sums to 1.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import unicodedata
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from windlass.core.errors import DataError, WindlassError
+from windlass.explain import fonts
+from windlass.metrics import METRICS
+
+INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
+_LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
+_NAMED = {
+    " ": "␣",
+    "\t": "⇥",
+    "\n": "⏎",
+    "": "∅",
+    "</s>": "end",
+    "<s>": "start",
+    "<unk>": "unknown",
+    "<pad>": "pad",
+}
+
+
+@dataclass(frozen=True)
+class Heat:
+    """What one heatmap shows. Attention with one row more than there are output tokens has the end last.
+
+    >>> Heat(((0.9, 0.1), (0.2, 0.8)), ("k", "a"), ("क",)).rows
+    ('क', 'end')
+    """
+
+    attention: Sequence[Sequence[float]]  # (T, S)
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+    title: str | None = None
+
+    def __post_init__(self) -> None:
+        widths = {len(row) for row in self.attention}
+        if len(self.rows) != len(self.attention) or widths - {len(self.source_tokens)}:
+            raise DataError(
+                f"attention of {len(self.attention)} rows by {sorted(widths)} places does not fit "
+                f"{len(self.target_tokens)} output and {len(self.source_tokens)} source tokens"
+            )
+        if not self.attention or not self.source_tokens:
+            raise DataError("there is no attention to draw: the source or the output is empty")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The labels of the source places."""
+        return tuple(map(label, self.source_tokens))
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The labels of the output places."""
+        shown = tuple(map(label, self.target_tokens))
+        return (*shown, "end") if len(self.attention) == len(shown) + 1 else shown
+
+
+def label(token: str) -> str:
+    """Return a token as it can be read on its own: blanks as signs, a lone mark on a dotted circle.
+
+    >>> label(" "), label("</s>"), label("ि"), label("कि")
+    ('␣', 'end', '◌ि', 'कि')
+    """
+    if token in _NAMED:
+        return _NAMED[token]
+    if unicodedata.category(token[0])[0] == "M":
+        token = "◌" + token
+    return "".join(_NAMED.get(c, c) if c.isspace() else c for c in token)
+
+
+def heatmap(
+    attention: Sequence[Sequence[float]],
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: Path | str,
+    title: str | None = None,
+) -> Path:
+    """Draw one attention table to a .png, .html or .json file and return its path.
+
+    >>> import tempfile
+    >>> path = heatmap([[0.9, 0.1]], ["k", "a"], ["क"], Path(tempfile.mkdtemp()) / "one.json")
+    >>> json.loads(path.read_text(encoding="utf-8"))[0]["target"]
+    ['क']
+    """
+    return sheet([Heat(attention, source_tokens, target_tokens, title)], path)
+
+
+def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> Path:
+    """Draw several attention tables to one file.
+
+    >>> sheet([], "x.gif")
+    Traceback (most recent call last):
+        ...
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
+    """
+    path = Path(path)
+    writers: dict[str, Callable[[Sequence[Heat], Path, str | None], None]] = {
+        ".png": _write_png,
+        ".html": _write_html,
+        ".json": _write_json,
+    }
+    if path.suffix.lower() not in writers:
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
+    if not items:
+        raise DataError(f"{path}: there is no attention to draw")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writers[path.suffix.lower()](items, path, title)
+    return path
+
+
+def _write_json(items: Sequence[Heat], path: Path, title: str | None) -> None:
+    tables = [
+        {
+            "title": item.title,
+            "source": list(item.source_tokens),
+            "target": list(item.target_tokens),
+            "attention": [[float(weight) for weight in row] for row in item.attention],
+        }
+        for item in items
+    ]
+    path.write_text(json.dumps(tables, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+# ---- .png ------------------------------------------------------------
+
+
+def _width(text: str) -> float:
+    """How wide a text is, about, in ems."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    marks = sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
+    return 0.62 * (len(text) - marks) + 0.45 * wide
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Sizes of one table in inches: cells shrink where there are many, while labels can be read."""
+
+    item: Heat
+    cell: float
+    size: float  # of the labels, in points
+    left: float
+    top: float
+    slanted: bool
+
+    @classmethod
+    def of(cls, item: Heat) -> _Panel:
+        most = max(len(item.rows), len(item.columns))
+        cell = max(0.17, min(0.42, 14 / most))
+        size = max(7.0, min(13.0, 31 * cell))
+        em = size / 72
+        longest = max(map(_width, item.columns)) * em
+        slanted = longest > 0.95 * cell
+        top = (longest if slanted else 1.3 * em) + 0.16 + (0.3 if item.title else 0)
+        return cls(item, cell, size, max(map(_width, item.rows)) * em + 0.2, top, slanted)
+
+    @property
+    def width(self) -> float:
+        title = _width(self.item.title or "") * 12 / 72
+        return max(self.left + self.cell * len(self.item.columns), title) + 0.3
+
+    @property
+    def height(self) -> float:
+        return self.top + self.cell * len(self.item.rows) + 0.3
+
+
+def _packed(panels: Sequence[_Panel]) -> list[list[_Panel]]:
+    """Panels in lines, no line wider than a page unless one panel is."""
+    page = max(13.0, *(panel.width for panel in panels))
+    lines: list[list[_Panel]] = [[]]
+    for panel in panels:
+        if lines[-1] and sum(p.width for p in lines[-1]) + panel.width > page:
+            lines.append([])
+        lines[-1].append(panel)
+    return lines
+
+
+def _draw(axes: Axes, panel: _Panel) -> None:
+    item = panel.item
+    axes.pcolormesh(
+        [[float(weight) for weight in row] for row in item.attention],
+        cmap=COLOURS,
+        vmin=0,
+        vmax=1,
+        edgecolors="#e8ecf0",
+        linewidth=0.6 if panel.cell > 0.2 else 0.3,
+    )
+    axes.invert_yaxis()
+    axes.xaxis.tick_top()
+    axes.set_xticks([i + 0.5 for i in range(len(item.columns))], labels=list(item.columns))
+    axes.set_yticks([i + 0.5 for i in range(len(item.rows))], labels=list(item.rows))
+    axes.tick_params(length=0, labelsize=panel.size, pad=3, labelcolor=INK)
+    if panel.slanted:
+        axes.tick_params(axis="x", rotation=90)
+    for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        tick.set_fontfamily(fonts.families(tick.get_text()))
+        if tick.get_text() in ("end", "start", "unknown"):
+            tick.set(color=GREY, fontstyle="italic")
+    axes.spines[:].set_color("#c9d2da")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    FigureCanvasAgg(figure)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # said better by fonts.families
+        figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+
+
+def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
+    lines = _packed([_Panel.of(item) for item in items])
+    head, foot = (0.55 if title else 0.1), 0.5
+    width = max(4.3, *(sum(panel.width for panel in line) for line in lines)) + 0.2
+    height = head + foot + sum(max(panel.height for panel in line) for line in lines)
+    figure = Figure(figsize=(width, height))
+    if title:
+        figure.text(
+            0.2 / width,
+            1 - 0.3 / height,
+            title,
+            size=14,
+            va="center",
+            color=INK,
+            family=fonts.families(title),
+        )
+    y = height - head
+    for line in lines:
+        x = 0.1
+        for panel in line:
+            across, down = panel.cell * len(panel.item.columns), panel.cell * len(panel.item.rows)
+            box = (x + panel.left, y - panel.top - down, across, down)
+            axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
+            _draw(axes, panel)
+            if panel.item.title:
+                figure.text(
+                    (x + 0.1) / width,
+                    (y - 0.14) / height,
+                    panel.item.title,
+                    size=12,
+                    va="center",
+                    color=INK,
+                    family=fonts.families(panel.item.title),
+                )
+            x += panel.width
+        y -= max(panel.height for panel in line)
+    legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
+    legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
+    legend.set_axis_off()
+    note = "attention 0 to 1; across: source, down: output"
+    figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
+    _save(figure, path)
+
+
+# ---- .html ------------------------------------------------------------
+
+_STYLE = """
+:root { color-scheme: light dark;
+  --paper: #ffffff; --ink: #1b2733; --soft: #5b6875; --line: #e3e8ed; --heat: #08519c; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14191f; --ink: #e6ebf0; --soft: #9aa7b4; --line: #2a333d; --heat: #7cc0ff; }
+}
+body { margin: 2rem; background: var(--paper); color: var(--ink); font: 16px/1.4 FAMILIES; }
+h1 { font-size: 1.4rem; } p { color: var(--soft); }
+main { display: flex; flex-wrap: wrap; gap: 2.5rem; align-items: flex-start; }
+.scroll { overflow-x: auto; max-width: 100%; padding: .2rem; }
+table { border-collapse: collapse; } caption { text-align: start; font-weight: 600; padding-bottom: .6rem; }
+th { font-weight: 400; padding: .15rem .45rem; white-space: nowrap; }
+thead th { vertical-align: bottom; }
+thead.long th { text-align: start; line-height: 1; writing-mode: vertical-rl; transform: rotate(180deg); }
+tbody th { text-align: right; } th.mark { color: var(--soft); font-style: italic; }
+td { width: 2.1rem; min-width: 2.1rem; height: 2.1rem; padding: 0;
+  border: 1px solid var(--line); text-align: center;
+  background: color-mix(in oklab, var(--heat) calc(var(--w) * 1%), var(--paper)); }
+td span { opacity: 0; font-size: .8rem; font-variant-numeric: tabular-nums;
+  padding: .05rem .2rem; border-radius: .2rem; background: var(--paper); color: var(--ink); }
+td:hover { outline: 2px solid var(--ink); outline-offset: -1px; } td:hover span { opacity: 1; }
+"""
+
+
+def _heading(text: str, scope: str) -> str:
+    mark = ' class="mark"' if text in ("end", "start", "unknown") else ""
+    return f'<th scope="{scope}" dir="auto"{mark}>{html.escape(text)}</th>'
+
+
+def _table(item: Heat) -> str:
+    long = ' class="long"' if max(map(_width, item.columns)) > 2.5 else ""
+    head = "".join(_heading(text, "col") for text in item.columns)
+    body = []
+    for row, weights in zip(item.rows, item.attention, strict=True):
+        cells = []
+        for column, weight in zip(item.columns, weights, strict=True):
+            percent = 100 * float(weight)
+            hint = html.escape(f"{row} looks at {column}: {percent:.1f} %")
+            cells.append(f'<td style="--w:{percent:.1f}" title="{hint}"><span>{percent:.0f}</span></td>')
+        body.append(f"<tr>{_heading(row, 'row')}{''.join(cells)}</tr>")
+    caption = f'<caption dir="auto">{html.escape(item.title)}</caption>' if item.title else ""
+    return (
+        f'<div class="scroll" tabindex="0"><table>{caption}<thead{long}><tr><th></th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
+    tables = "\n".join(map(_table, items))
+    heading = html.escape(title or items[0].title or "Attention")
+    faces = fonts.embedded(heading + tables)
+    style = _STYLE.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
+    style += "".join(
+        f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
+        for family, data in faces.items()
+    )
+    path.write_text(
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n"
+        "<p>Across: the source. Down: the output. The stronger the colour, the more the output looked at "
+        "that place of the source; point at a cell for the number (percent).</p>\n"
+        f"<main>\n{tables}\n</main></body></html>\n",
+        encoding="utf-8",
+    )
+
+
+# ---- training ------------------------------------------------------------
+
+
+def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | None = None) -> Path:
+    """Draw the losses and the dev score of a run, a row an epoch, as one .png; the best epoch is marked.
+
+    Every figure with "loss" in its name goes into the upper panel. The score is the named one, or the first
+    figure that is a metric (alone, or as `dev_...`).
+
+    >>> import tempfile
+    >>> rows = [{"epoch": 1, "loss": 2.0, "wer": 80.0}, {"epoch": 2, "loss": 1.0, "wer": 60.0}]
+    >>> curves(rows, Path(tempfile.mkdtemp()) / "curves.png").stat().st_size > 5000
+    True
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".png":
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
+    if not rows:
+        raise DataError(f"{path}: no epochs to draw")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    losses = [name for name in names if "loss" in name]
+    found = [name for name in names if name.removeprefix("dev_") in METRICS]
+    score = score or (found[0] if found else None)
+    panels = [drawn for drawn in (losses, [score] if score else []) if drawn]
+    if not panels:
+        raise DataError(f"{path}: there is neither a loss nor a score in {', '.join(names)}")
+    figure = Figure(figsize=(6.4, 2.6 * len(panels) + 0.4), layout="constrained")
+    for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
+        for colour, name in zip(_LINES, drawn, strict=False):
+            points = [(row.get("epoch", i), row[name]) for i, row in enumerate(rows, 1) if name in row]
+            axes.plot(
+                *zip(*points, strict=True),
+                color=colour,
+                lw=1.8,
+                marker="o",
+                ms=3,
+                label=name.replace("_", " "),
+            )
+            if name == score:
+                _mark_best(axes, points, name)
+        axes.grid(color="#e3e8ed")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(y=0.12)
+        axes.legend(frameon=False, fontsize=9)
+    axes.set_xlabel("epoch")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _save(figure, path)
+    return path
+
+
+def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> None:
+    metric = METRICS.get(name.removeprefix("dev_"))
+    pick = max if metric is None or metric.higher_is_better else min
+    epoch, value = pick(points, key=lambda point: point[1])
+    axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
+    axes.annotate(
+        f"best {value:.1f}",
+        (epoch, value),
+        (0, 9),
+        textcoords="offset points",
+        ha="center",
+        size=9,
+        color=INK,
+    )

@@ -1,0 +1,1 @@
+"""Heads: the probability of a target, given a memory."""

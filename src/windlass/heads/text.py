@@ -1,0 +1,359 @@
+"""The text head: a recurrent decoder, p(y | memory) = product over t of p(y_t | y_1 .. y_{t-1}, memory)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.records import CellState, Memory, Padded, Record, Scored
+from windlass.heads.options import TextHeadOptions
+from windlass.nn.attention import Attention, Keys
+from windlass.nn.embedding import Embedding
+from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy
+from windlass.nn.product import Product
+from windlass.nn.recurrence import Stack, StackState
+
+BOS, EOS = 2, 3
+
+
+@dataclass(frozen=True)
+class Source(Record):
+    """What stays the same while a row is decoded; shared by all hypotheses of the row.
+
+    >>> Source(None, None, None).keys is None
+    True
+    """
+
+    keys: Keys | None  # for attention
+    summary: Tensor | None  # (B, D) where the summary is seen at every step
+    constant: Tensor | None  # (B, G) its share of the first layer's input, projected once
+    entering: tuple[Product, ...] = ()  # with the pieces of the first layer's input: token, context, fed
+
+
+@dataclass(frozen=True)
+class DecoderState(Record):
+    """What changes from step to step; a row a hypothesis.
+
+    >>> DecoderState(StackState(((torch.zeros(2, 3),),)), None, None).stack.top.shape
+    torch.Size([2, 3])
+    """
+
+    stack: StackState
+    fed: Tensor | None  # (N, R) the last readout, with input feeding
+    coverage: Tensor | None  # (N, S) attention received so far
+
+
+@dataclass(frozen=True)
+class Moved(Record):
+    """What one step of the decoder leaves behind."""
+
+    s: Tensor  # (N, H) the state
+    context: Tensor | None  # (N, D)
+    o: Tensor | None  # (N, R) the readout, where the next step needs it
+    weights: Tensor | None  # (N, S)
+    again: Tensor | None  # (N,) coverage loss
+    state: DecoderState
+
+
+@dataclass(frozen=True)
+class Taught(Record):
+    """A target run through the decoder with the right tokens fed in.
+
+    >>> Taught(torch.zeros(2, 3, 4), None, None).readout.shape
+    torch.Size([2, 3, 4])
+    """
+
+    readout: Tensor  # (B, T, R) what the output layer sees
+    weights: Tensor | None  # (B, T, S)
+    again: Tensor | None  # (B, T) coverage loss
+
+
+class Start(nn.Module):
+    """How a decoder starts.
+
+    zeros:    h_0 = 0
+    learned:  h_0 is a parameter
+    summary:  h_0 of every layer is the encoder's summary, through tanh(W s + b) where sizes differ; a cell starts at 0
+    final:    layer by layer from the encoder's last states, cells too, through W s + b where sizes differ
+
+    >>> start = Start("summary", parts=2, layers=1, size=3, memory_size=5, final_sizes=())
+    >>> h, c = start(Memory(torch.zeros(2, 1, 5), torch.ones(2, 1) > 0, torch.randn(2, 5)))[0]
+    >>> h.shape, c.abs().sum().item()
+    (torch.Size([2, 3]), 0.0)
+    """
+
+    origin: Tensor
+
+    def __init__(
+        self,
+        kind: Literal["zeros", "learned", "summary", "final"],
+        parts: int,
+        layers: int,
+        size: int,
+        memory_size: int,
+        final_sizes: tuple[tuple[int, ...], ...],
+    ):
+        super().__init__()
+        self.kind, self.parts, self.layers, self.size = kind, parts, layers, size
+        # Knows the type and device of the decoder, which a memory without states does not.
+        self.register_buffer("origin", torch.zeros(size), persistent=False)
+        if kind == "learned":
+            self.states = nn.Parameter(torch.randn(layers, parts, size) * 0.1)
+        elif kind == "summary" and memory_size != size:
+            self.bridges = nn.ModuleList(nn.Sequential(nn.Linear(memory_size, size), nn.Tanh()) for _ in range(layers))
+        elif kind == "final":
+            # A decoder with more layers than the encoder starts its upper ones from the encoder's last layer.
+            self.sources = [min(layer, len(final_sizes) - 1) for layer in range(layers)]
+            self.bridges = nn.ModuleList(
+                nn.ModuleList(
+                    nn.Identity() if width == size else nn.Linear(width, size) for width in final_sizes[s][:parts]
+                )
+                for s in self.sources
+            )
+
+    def forward(self, memory: Memory) -> tuple[CellState, ...]:
+        """The state of every layer for every row of a memory."""
+        B = memory.summary.size(0)
+        zeros = self.origin.new_zeros(B, self.size)
+        if self.kind == "zeros":
+            return ((zeros,) * self.parts,) * self.layers
+        if self.kind == "learned":
+            return tuple(tuple(part.expand(B, -1) for part in layer.unbind(0)) for layer in self.states.unbind(0))
+        rest = (zeros,) * (self.parts - 1)
+        if self.kind == "summary":
+            if memory.summary.size(1) == self.size:
+                return ((memory.summary, *rest),) * self.layers
+            return tuple((bridge(memory.summary), *rest) for bridge in self.bridges)
+        states: list[CellState] = []
+        for source, bridges in zip(self.sources, self.bridges, strict=True):
+            assert isinstance(bridges, nn.ModuleList)
+            given = tuple(b(part) for b, part in zip(bridges, memory.final[source], strict=False))
+            states.append(given + (zeros,) * (self.parts - len(given)))
+        return tuple(states)
+
+
+class TextHead(nn.Module):
+    """A recurrent decoder with any context, start, feedback and readout.
+
+    x_t = [e(y_{t-1}); context; fed]        s_t = R(s_{t-1}, x_t)        p(y_t) = softmax(V o_t + b)
+
+    context none:       the memory is seen at the start only
+    context summary:    the summary at every step
+    query previous:     c_t = attend(s_{t-1}), part of x_t                        (Bahdanau et al. 2015)
+    query current:      c_t = attend(s_t), part of o_t; with input feeding o_{t-1} is part of x_t   (Luong et al. 2015)
+    readout:            o_t = s_t, or tanh(W [s_t; c_t]), or tanh(W [s_t; c_t; e(y_{t-1})])
+
+    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
+    >>> source, state = head.begin(memory)
+    >>> logprobs, state, weights = head.step(torch.tensor([BOS, BOS]), state, source)
+    >>> logprobs.shape, weights.shape
+    (torch.Size([2, 10]), torch.Size([2, 5]))
+    """
+
+    def __init__(
+        self,
+        options: TextHeadOptions,
+        vocabulary: int,
+        memory_size: int,
+        final_sizes: tuple[tuple[int, ...], ...],
+        embedding: Embedding | None = None,
+        tie: bool = False,
+    ):
+        super().__init__()
+        self.options = options
+        self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
+        self.embedded = self.embedding.size if self.embedding else 0  # E
+        context = options.context
+        self.attention = Attention(context.score, options.size, memory_size) if context.kind == "attention" else None
+        self.previous = context.kind == "attention" and context.query == "previous"
+        self.feeding = context.kind == "attention" and context.input_feeding
+        self.covering = self.attention is not None and self.attention.coverage is not None
+        self.context_size = self.attention.size if self.attention else memory_size if context.kind == "summary" else 0
+        self.readout_size = options.size if options.readout.kind == "state" else options.readout.size
+        self.widths = (  # of the pieces of the first layer's input
+            self.embedded,
+            self.context_size if self.previous or context.kind == "summary" else 0,
+            self.readout_size if self.feeding else 0,
+        )
+        self.stack = Stack(sum(self.widths), options)
+        self.start = Start(
+            options.start, self.stack.first.parts, options.layers, options.size, memory_size, final_sizes
+        )
+        if options.readout.kind != "state":
+            seen = options.size + self.context_size + (self.embedded if options.readout.kind == "deep" else 0)
+            self.join = nn.Linear(seen, self.readout_size, bias=False)
+        self.output = nn.Linear(self.readout_size, vocabulary)
+        if tie and self.embedding is not None:
+            assert isinstance(self.embedding.table, nn.Parameter)
+            self.output.weight = self.embedding.table
+
+    # -- one step at a time: what search sees
+
+    def begin(self, memory: Memory) -> tuple[Source, DecoderState]:
+        """Make a memory ready, and stand before its first target token."""
+        keys = self.attention.prepare(memory) if self.attention else None
+        seen = memory.summary if self.options.context.kind == "summary" else None
+        entering = tuple(self.stack.first.pieces(*self.widths))
+        constant = None if seen is None else entering[1](seen)
+        layers = self.start(memory)
+        B = memory.summary.size(0)
+        begun = self.stack.begin(layers)
+        if memory.prefix is not None and self.embedding is not None:
+            _, layers = self.stack(self.embedding(memory.prefix.values), memory.prefix.mask, begun)
+            begun = replace(begun, layers=layers)  # the same sequence goes on, with the same locked dropout
+        like = layers[0][0]
+        fed = like.new_zeros(B, self.readout_size) if self.feeding else None
+        coverage = like.new_zeros(memory.mask.shape) if self.covering else None
+        return Source(keys, seen, constant, entering), DecoderState(begun, fed, coverage)
+
+    def step(self, tokens: Tensor, state: DecoderState, source: Source) -> tuple[Tensor, DecoderState, Tensor | None]:
+        """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
+        e = self._embed(tokens)
+        moved = self._advance(e, self.stack.first.project(e), state, source)
+        o = self._read(moved.s, moved.context, e) if moved.o is None else moved.o
+        return torch.log_softmax(self.output(o), dim=-1), moved.state, moved.weights
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        if self.embedding is not None:
+            vectors: Tensor = self.embedding(tokens)
+            return vectors
+        return self.output.weight.new_zeros(*tokens.shape, 0)  # nothing is fed back
+
+    def _attend(self, query: Tensor, state: DecoderState, source: Source) -> tuple[Tensor, Tensor]:
+        """Attend for every hypothesis: queries (N, Q) -> contexts (N, D), weights (N, S)."""
+        assert self.attention is not None
+        assert source.keys is not None
+        B = source.keys.mask.size(0)
+        coverage = None if state.coverage is None else state.coverage.view(B, -1, state.coverage.size(1))
+        context, weights = self.attention(query.view(B, -1, query.size(1)), source.keys, coverage)
+        return context.flatten(0, 1), weights.flatten(0, 1)
+
+    def _advance(self, e: Tensor, projected: Tensor, state: DecoderState, source: Source) -> Moved:
+        """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
+        context = weights = again = o = None
+        if source.constant is not None and source.summary is not None:
+            hypotheses = projected.size(0) // source.constant.size(0)
+            projected = projected + source.constant.repeat_interleave(hypotheses, dim=0)
+            context = source.summary.repeat_interleave(hypotheses, dim=0)
+        if self.previous:
+            context, weights = self._attend(state.stack.top, state, source)
+            projected = source.entering[1](context, projected)
+        if state.fed is not None:
+            projected = source.entering[2](state.fed, projected)
+        s, stack = self.stack.step(projected, state.stack)
+        if self.attention is not None and not self.previous:
+            context, weights = self._attend(s, state, source)
+        if self.feeding:
+            o = self._read(s, context, e)
+        coverage = state.coverage
+        if coverage is not None and weights is not None:
+            again = coverage_loss(weights, coverage)
+            coverage = coverage + weights
+        return Moved(s, context, o, weights, again, DecoderState(stack, o, coverage))
+
+    def _read(self, s: Tensor, context: Tensor | None, e: Tensor) -> Tensor:
+        readout = self.options.readout
+        if readout.kind == "state":
+            return s
+        seen = [s] if context is None else [s, context]
+        if readout.kind == "deep":
+            seen.append(e)
+        return F.dropout(torch.tanh(self.join(torch.cat(seen, dim=-1))), readout.dropout, self.training)
+
+    # -- whole targets at once: training and forced decoding
+
+    def teach(self, memory: Memory, target: Tensor, own: float = 0.0) -> Taught:
+        """Run targets (B, T) through the decoder, feeding in the right token, or, with chance `own`, its own last one."""
+        source, state = self.begin(memory)
+        tokens = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+        if own > 0:
+            return self._teach_sampled(tokens, state, source, own)
+        e = self._embed(tokens)  # (B, T, E)
+        if not (self.previous or self.feeding or self.covering):
+            return self._teach_at_once(e, state, source)
+        projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
+        steps: list[Moved] = []
+        for now, word in zip(projected.unbind(0), e.unbind(1), strict=True):
+            steps.append(self._advance(word, now, state, source))
+            state = steps[-1].state
+        return self._gather(steps, e)
+
+    def _gather(self, steps: list[Moved], e: Tensor) -> Taught:
+        """Put steps side by side; the readout of them all is one product, unless each step needed its own."""
+        o = _stack([m.o for m in steps])
+        s, context = _stack([m.s for m in steps]), _stack([m.context for m in steps])
+        if o is None and s is not None:
+            o = self._read(s, context, e)
+        assert o is not None
+        return Taught(o, _stack([m.weights for m in steps]), _stack([m.again for m in steps]))
+
+    def _teach_at_once(self, e: Tensor, state: DecoderState, source: Source) -> Taught:
+        """Where nothing of a step's outcome is fed into the next, the sequence goes through in one piece."""
+        context = weights = None
+        x = e
+        if source.summary is not None:
+            context = source.summary[:, None].expand(-1, e.size(1), -1)
+            x = torch.cat([e, context], dim=-1)
+        s, _ = self.stack(x, None, state.stack)
+        if self.attention is not None:
+            assert source.keys is not None
+            context, weights = self.attention(s, source.keys)
+        return Taught(self._read(s, context, e), weights, None)
+
+    def _teach_sampled(self, tokens: Tensor, state: DecoderState, source: Source, own: float) -> Taught:
+        """Scheduled sampling (Bengio et al. 2015): a coin for every token decides what is fed in."""
+        steps: list[Moved] = []
+        words: list[Tensor] = []
+        last = tokens[:, 0]
+        for t, right in enumerate(tokens.unbind(1)):
+            coin = torch.rand(last.shape, device=last.device) < own
+            e = self._embed(torch.where(coin, last, right) if t else right)
+            moved = self._advance(e, self.stack.first.project(e), state, source)
+            with torch.no_grad():
+                o = self._read(moved.s, moved.context, e) if moved.o is None else moved.o
+                last = self.output(o).argmax(-1)
+            steps.append(moved)
+            words.append(e)
+            state = moved.state
+        return self._gather(steps, torch.stack(words, 1))
+
+    def score(
+        self,
+        memory: Memory,
+        target: Padded,
+        smoothing: float = 0.0,
+        coverage: float = 0.0,
+        alignment: Tensor | None = None,
+        alignment_weight: float = 0.0,
+        own: float = 0.0,
+    ) -> Scored:
+        """The training loss of targets that end with the end mark."""
+        taught = self.teach(memory, target.values, own)
+        loss, nll = cross_entropy(self.output(taught.readout[target.mask]), target.values[target.mask], smoothing)
+        terms = {"nll": nll}
+        if coverage and taught.again is not None:
+            term = taught.again[target.mask].sum()
+            terms["coverage"] = term.detach()
+            loss = loss + coverage * term
+        if alignment_weight and alignment is not None and taught.weights is not None:
+            term = alignment_loss(taught.weights, alignment)
+            terms["alignment"] = term.detach()
+            loss = loss + alignment_weight * term
+        return Scored(loss, target.mask.sum(), terms)
+
+    def force(self, memory: Memory, target: Padded) -> tuple[Tensor, Tensor | None]:
+        """Log probabilities (B, T) of given targets, zero on padding, and attention (B, T, S) on the way."""
+        taught = self.teach(memory, target.values)
+        logp = torch.log_softmax(self.output(taught.readout), dim=-1).gather(2, target.values[..., None]).squeeze(2)
+        return logp * target.mask, taught.weights
+
+
+def _stack(parts: list[Tensor | None]) -> Tensor | None:
+    """Steps (B, ...) side by side as (B, T, ...), or None where they left none."""
+    found = [part for part in parts if part is not None]
+    return torch.stack(found, 1) if found else None

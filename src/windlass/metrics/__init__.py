@@ -1,0 +1,92 @@
+"""Metrics: functions over (predictions, references) that give figures by name, in percent as papers do.
+
+`METRICS` is the table of contents for text; alignments have their own function in `metrics/alignment.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from windlass.core.errors import RecipeError, nearest
+from windlass.metrics import edit, text
+
+MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure by name: what it is, which way is up, and the function that gives it (maybe among others).
+
+    >>> METRICS["per"].about
+    'phone error rate: edits in percent of the phones of the nearest right answer'
+    """
+
+    name: str
+    about: str
+    higher_is_better: bool
+    function: MetricFunction
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "outputs that are one of the right answers", True, edit.accuracy),
+        Metric("wer", "word error rate: outputs that are none of the right answers", False, edit.word_error_rate),
+        Metric(
+            "per",
+            "phone error rate: edits in percent of the phones of the nearest right answer",
+            False,
+            edit.phone_error_rate,
+        ),
+        Metric(
+            "cer",
+            "character error rate: edits in percent of the characters of the nearest right answer",
+            False,
+            edit.character_error_rate,
+        ),
+        Metric("bleu", "sacreBLEU, cased", True, text.bleu),
+        Metric("bleu_lc", "sacreBLEU, lowercased", True, text.bleu),
+        Metric("chrf", "chrF2", True, text.chrf),
+    )
+}
+"""Every metric of text by its name."""
+
+
+def find(name: str) -> Metric:
+    """Return a metric by its name.
+
+    >>> find("weer")
+    Traceback (most recent call last):
+        ...
+    windlass.core.errors.RecipeError: unknown metric 'weer': did you mean 'wer'?
+    """
+    if name not in METRICS:
+        raise RecipeError(f"unknown metric {name!r}: {nearest(name, METRICS)}")
+    return METRICS[name]
+
+
+def higher_is_better(name: str) -> bool:
+    """Say which way a metric is up.
+
+    >>> higher_is_better("wer"), higher_is_better("bleu")
+    (False, True)
+    """
+    return find(name).higher_is_better
+
+
+def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the named figures, in the order asked for.
+
+    >>> score(["wer", "per"], ["k a t"], [["k a t", "k æ t"]])
+    {'wer': 0.0, 'per': 0.0}
+    """
+    wanted = [find(name) for name in names]
+    figures: dict[str, float] = {}
+    for metric in wanted:
+        if metric.name not in figures:
+            figures |= metric.function(predictions, references)
+    return {metric.name: figures[metric.name] for metric in wanted}
+
+
+__all__ = ["METRICS", "Metric", "MetricFunction", "find", "higher_is_better", "score"]

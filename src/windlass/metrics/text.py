@@ -1,0 +1,85 @@
+"""Figures for running text: BLEU and chrF through sacreBLEU, whose signatures say what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from windlass.core.errors import WindlassError
+from windlass.metrics.edit import check_pairs
+
+
+def _streams(
+    references: Sequence[Sequence[str]],
+) -> list[list[Any]]:  # str or None, which the types of sacreBLEU leave out
+    """Turn item by answer into answer by item, as sacreBLEU wants it; None where an item has fewer."""
+    most = max(map(len, references))
+    return [[answers[k] if k < len(answers) else None for answers in references] for k in range(most)]
+
+
+def _score(metric: Metric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, str]:
+    check_pairs(predictions, references)
+    score = metric.corpus_score(list(predictions), _streams(references)).score
+    return float(score), str(metric.get_signature())
+
+
+def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return corpus BLEU of detokenised text, cased (`bleu`) and lowercased (`bleu_lc`).
+
+    >>> bleu(["a man walks the dog"], [["A man walks the dog"]])
+    {'bleu': 66.87..., 'bleu_lc': 100.0...}
+    """
+    return {
+        "bleu": _score(BLEU(), predictions, references)[0],
+        "bleu_lc": _score(BLEU(lowercase=True), predictions, references)[0],
+    }
+
+
+def chrf(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return chrF2: the F score, recall counting twice, of character n-grams up to 6.
+
+    >>> chrf(["a dog"], [["a dog"]])
+    {'chrf': 100.0}
+    """
+    return {"chrf": _score(CHRF(), predictions, references)[0]}
+
+
+def signatures(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return the signature to print beside each figure of this module.
+
+    >>> signatures(["a dog"], [["a dog"]])["bleu"]
+    'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
+    """
+    metrics: dict[str, Metric] = {"bleu": BLEU(), "bleu_lc": BLEU(lowercase=True), "chrf": CHRF()}
+    return {name: _score(metric, predictions, references)[1] for name, metric in metrics.items()}
+
+
+def bleu_moses_lowercased(
+    predictions: Sequence[str], references: Sequence[Sequence[str]], language: str = "en"
+) -> dict[str, float]:
+    """Return BLEU over lowercased, Moses-tokenised text: what older papers print, each a little differently.
+
+    >>> import pytest; _ = pytest.importorskip("sacremoses")
+    >>> bleu_moses_lowercased(["A dog, running."], [["a dog , running ."]])
+    {'bleu_moses_lc': 100.0...}
+    """
+    try:
+        moses = import_module("sacremoses")
+    except ImportError:
+        raise WindlassError("Moses-tokenised BLEU needs the package sacremoses: pip install sacremoses") from None
+    tokenise = moses.MosesTokenizer(lang=language).tokenize
+
+    def prepared(text: str) -> str:
+        return str(tokenise(text.lower(), return_str=True, escape=False))
+
+    score, _ = _score(
+        BLEU(tokenize="none"),
+        [prepared(prediction) for prediction in predictions],
+        [[prepared(answer) for answer in answers] for answers in references],
+    )
+    return {"bleu_moses_lc": score}

@@ -1,0 +1,1 @@
+"""Parts of networks: cells, recurrences, attention, embeddings, losses."""

@@ -1,0 +1,276 @@
+"""Recurrent cells: one step of a recurrence, with the equations of the literature.
+
+A cell splits its work in two. `project` multiplies the inputs by their weights and adds the bias; it needs no state, so
+a whole sequence goes through in one product. `step` adds what depends on the state. W are the weights of the
+input, U those of the state, * is elementwise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.errors import RecipeError
+from windlass.core.options import Options, named
+from windlass.core.records import CellState
+from windlass.nn.product import Product
+
+Activation = Literal["tanh", "relu", "sigmoid", "identity"]
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "identity": lambda x: x,
+}
+
+
+class Cell(nn.Module, ABC):
+    """One step of a recurrence: `state = step(project(x), state)`; what it puts out is `state[0]`."""
+
+    parts = 1
+    """How many tensors make up the state."""
+
+    def __init__(self, input_size: int, size: int, gates: int, bias: bool):
+        super().__init__()
+        self.input_size, self.size = input_size, size
+        self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
+        self.weight_h = nn.Parameter(torch.empty(gates * size, size))
+        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if bias else None
+
+    def reset(self, orthogonal: bool) -> None:
+        """Draw the first weights: Glorot for the input's, orthogonal or Glorot for each gate's square matrix."""
+        for gate in self.weight_x.data.split(self.size):
+            nn.init.xavier_uniform_(gate) if gate.numel() else None
+        for gate in self.weight_h.data.split(self.size):
+            (nn.init.orthogonal_ if orthogonal else nn.init.xavier_uniform_)(gate)
+
+    def project(self, x: Tensor) -> Tensor:
+        """W x + b, for the first columns of W where x is only the first piece of an input: (..., I) -> (..., G)."""
+        return F.linear(x, self.weight_x[:, : x.size(-1)], self.bias)
+
+    def products(self) -> tuple[Product, ...]:
+        """The products with the state that a step takes; made once for a sequence."""
+        return (Product(self.weight_h),)
+
+    def pieces(self, *widths: int) -> list[Product]:
+        """Products with the input for those who must take them a step at a time: one for every piece of the input."""
+        return [Product(part) for part in self.weight_x.split(widths, dim=1)]
+
+    @abstractmethod
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """Take one step from a state, each part (B, H), with a projected input (B, G)."""
+
+    def zeros(self, rows: int, like: Tensor) -> CellState:
+        """The state of all zeros for a number of rows, on the device and of the type of `like`."""
+        return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
+
+
+class _CellOptions(Options):
+    bias: bool = True
+    orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
+
+
+@final
+class RNN(Cell):
+    """The vanilla recurrence (Elman 1990).
+
+    h' = act(W x + U h + b)
+
+    >>> cell = RNN.Options(activation="identity", bias=False).build(2, 2)
+    >>> _ = cell.weight_x.data.copy_(torch.eye(2)); _ = cell.weight_h.data.copy_(2 * torch.eye(2))
+    >>> cell.step(cell.project(torch.tensor([[1.0, 2.0]])), (torch.tensor([[10.0, 20.0]]),))[0].tolist()
+    [[21.0, 42.0]]
+    """
+
+    class Options(_CellOptions):
+        """A vanilla cell."""
+
+        kind: Literal["rnn"] = "rnn"
+        activation: Activation = "tanh"
+
+        def build(self, input_size: int, size: int) -> RNN:
+            """Make the cell."""
+            return RNN(input_size, size, self)
+
+    def __init__(self, input_size: int, size: int, options: Options):
+        super().__init__(input_size, size, 1, options.bias)
+        self.activation = _ACTIVATIONS[options.activation]
+        self.reset(options.orthogonal)
+
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """h' = act(W x + U h + b)."""
+        (product,) = products or self.products()
+        return (self.activation(product(state[0], projected)),)
+
+
+@final
+class LSTM(Cell):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate Gers et al. 2000).
+
+    i, f, o = sigmoid(W x + U h + b)    g = tanh(W_g x + U_g h + b_g)
+    c' = f * c + i * g                  h' = o * tanh(c')
+
+    `output: sigmoid` takes h' = o * sigmoid(c'). `peepholes` let the gates see the cell (Gers et al. 2002):
+    i and f add p * c, o adds p_o * c'.
+
+    >>> cell = LSTM.Options().build(3, 5)
+    >>> h, c = cell.step(cell.project(torch.zeros(2, 3)), cell.zeros(2, torch.zeros(1)))
+    >>> h.shape, cell.bias[5:10].tolist()  # the forget gate starts open
+    (torch.Size([2, 5]), [1.0, 1.0, 1.0, 1.0, 1.0])
+    """
+
+    parts = 2
+
+    class Options(_CellOptions):
+        """An LSTM cell."""
+
+        kind: Literal["lstm"] = "lstm"
+        output: Literal["tanh", "sigmoid"] = Field("tanh", description="what the cell goes through on its way out")
+        peepholes: bool = False
+        forget_bias: float | None = Field(None, description="first value of the forget gate's bias; 1 if not given")
+
+        @model_validator(mode="after")
+        def _used(self) -> LSTM.Options:
+            if self.forget_bias is not None and not self.bias:
+                raise ValueError("forget_bias changes nothing without bias: drop one of the two")
+            return self
+
+        def build(self, input_size: int, size: int) -> LSTM:
+            """Make the cell."""
+            return LSTM(input_size, size, self)
+
+    def __init__(self, input_size: int, size: int, options: Options):
+        super().__init__(input_size, size, 4, options.bias)  # gates in the order i, f, o, g
+        self.output = _ACTIVATIONS[options.output]
+        self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
+        self.reset(options.orthogonal)
+        if self.bias is not None:
+            self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
+
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """c' = f * c + i * g, h' = o * tanh(c')."""
+        h, c = state
+        (product,) = products or self.products()
+        gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
+        g = torch.tanh(g)
+        if self.peepholes is None:
+            i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
+            c = f * c + i * g
+        else:
+            i, f, o = gates.chunk(3, dim=1)
+            i, f = torch.sigmoid(i + self.peepholes[0] * c), torch.sigmoid(f + self.peepholes[1] * c)
+            c = f * c + i * g
+            o = torch.sigmoid(o + self.peepholes[2] * c)
+        return o * self.output(c), c
+
+
+@final
+class GRU(Cell):
+    """Gated recurrent unit (Cho et al. 2014).
+
+    r, z = sigmoid(W x + U h + b)
+    reset before:  n = tanh(W_n x + U_n (r * h) + b_n)            the published form: two products a step
+    reset after:   n = tanh(W_n x + b_n + r * (U_n h + b_h))      as `torch.nn.GRU`: one product a step
+    h' = z * h + (1 - z) * n
+
+    >>> cell = GRU.Options(reset="before").build(3, 4)
+    >>> cell.step(cell.project(torch.zeros(2, 3)), (torch.zeros(2, 4),))[0].shape
+    torch.Size([2, 4])
+    """
+
+    class Options(_CellOptions):
+        """A GRU cell."""
+
+        kind: Literal["gru"] = "gru"
+        reset: Literal["before", "after"] = Field("after", description="where the reset gate acts")
+
+        def build(self, input_size: int, size: int) -> GRU:
+            """Make the cell."""
+            return GRU(input_size, size, self)
+
+    def __init__(self, input_size: int, size: int, options: Options):
+        super().__init__(input_size, size, 3, options.bias)  # gates in the order r, z, n
+        self.before = options.reset == "before"
+        self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
+        self.reset(options.orthogonal)
+
+    def products(self) -> tuple[Product, ...]:
+        """One product for all gates, or, where the reset gate acts before it, one for r and z and one for n."""
+        parts = self.weight_h.split([2 * self.size, self.size]) if self.before else (self.weight_h,)
+        return tuple(Product(part) for part in parts)
+
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """h' = z * h + (1 - z) * n."""
+        (h,) = state
+        products = products or self.products()
+        halves = [2 * self.size, self.size]
+        x_rz, x_n = projected.split(halves, dim=1)
+        if self.before:
+            r, z = torch.sigmoid(products[0](h, x_rz)).chunk(2, dim=1)
+            n = torch.tanh(products[1](r * h, x_n))
+        else:
+            h_rz, h_n = products[0](h).split(halves, dim=1)
+            r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
+            n = torch.tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
+        return (torch.lerp(n, h, z),)
+
+
+@final
+class Leaky(Cell):
+    """A leaky average with a rate of its own for every dimension.
+
+    h' = a * h + (1 - a) * x,  a = sigmoid(rate)
+
+    Where `project` is on, x is W x + b; without it the input must have the size of the state.
+
+    >>> cell = Leaky.Options(project=False).build(2, 2)
+    >>> cell.rate.data.zero_().tolist()  # a = 1/2
+    [0.0, 0.0]
+    >>> cell.step(cell.project(torch.tensor([[4.0, 8.0]])), (torch.zeros(1, 2),))[0].tolist()
+    [[2.0, 4.0]]
+    """
+
+    class Options(Options):
+        """A leaky cell."""
+
+        kind: Literal["leaky"] = "leaky"
+        project: bool = True
+
+        def build(self, input_size: int, size: int) -> Leaky:
+            """Make the cell."""
+            return Leaky(input_size, size, self)
+
+    def __init__(self, input_size: int, size: int, options: Options):
+        if not options.project and input_size != size:
+            raise RecipeError(
+                f"a leaky cell without projection needs an input of its own size: {input_size} is not {size}; "
+                "set project: true or make the sizes equal"
+            )
+        nn.Module.__init__(self)
+        self.input_size, self.size = input_size, size
+        self.rate = nn.Parameter(torch.linspace(-2.0, 4.0, size))  # memories from about 1 step to about 50
+        self.weight_x: Tensor
+        if options.project:
+            self.weight_x = nn.Parameter(torch.empty(size, input_size))
+            nn.init.xavier_uniform_(self.weight_x)
+        else:
+            self.register_buffer("weight_x", torch.eye(size), persistent=False)
+        self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
+
+    def products(self) -> tuple[Product, ...]:
+        """None: the state is not multiplied by a matrix."""
+        return ()
+
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """h' = a * h + (1 - a) * x."""
+        return (torch.lerp(projected, state[0], torch.sigmoid(self.rate)),)
+
+
+CellOptions = Annotated[RNN.Options | LSTM.Options | GRU.Options | Leaky.Options, Field(discriminator="kind"), named]
+"""Every cell a recipe can name."""

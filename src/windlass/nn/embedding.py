@@ -1,0 +1,138 @@
+"""From ids to vectors: learned, one-hot, or read from a file of word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.errors import DataError, RecipeError
+from windlass.core.options import Options, named
+
+
+class _Embedding(Options):
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the vectors")
+
+
+class Learned(_Embedding):
+    """A table of vectors, learned with the rest.
+
+    >>> Learned(size=4).build(10)(torch.tensor([[1, 2]])).shape
+    torch.Size([1, 2, 4])
+    """
+
+    kind: Literal["learned"] = "learned"
+    size: int = Field(256, ge=1)
+
+    def build(self, vocabulary: int) -> Embedding:
+        """Make the table."""
+        table = nn.Parameter(torch.randn(vocabulary, self.size) * self.size**-0.5)
+        return Embedding(table, self.dropout)
+
+
+class OneHot(_Embedding):
+    """Every id is a vector with a single 1.
+
+    >>> OneHot().build(3)(torch.tensor([2])).tolist()
+    [[0.0, 0.0, 1.0]]
+    """
+
+    kind: Literal["one_hot"] = "one_hot"
+
+    def build(self, vocabulary: int) -> Embedding:
+        """Make the (fixed) table."""
+        return Embedding(torch.eye(vocabulary), self.dropout)
+
+
+class Vectors(_Embedding):
+    """Word vectors from a text file, a line a word: `word 0.1 -0.2 ...` (an optional first line `count size`).
+
+    >>> Vectors(path="vectors.txt", size=50).freeze
+    False
+    """
+
+    kind: Literal["vectors"] = "vectors"
+    path: str
+    size: int = Field(ge=1, description="the size of the vectors in the file")
+    freeze: bool = Field(False, description="keep the vectors as they are")
+
+    def build(self, vocabulary: int) -> Embedding:
+        """Make the table; `Embedding.load` fills it."""
+        table = torch.randn(vocabulary, self.size) * self.size**-0.5
+        return Embedding(table if self.freeze else nn.Parameter(table), self.dropout)
+
+
+EmbeddingOptions = Annotated[Learned | OneHot | Vectors, Field(discriminator="kind"), named]
+"""Every way to turn ids into vectors that a recipe can name."""
+
+
+class Embedding(nn.Module):
+    """Looks up vectors (V, E) by id and drops some of them out in training.
+
+    >>> Embedding(torch.eye(3))(torch.tensor([1])).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+
+    table: Tensor
+
+    def __init__(self, table: Tensor, dropout: float = 0.0):
+        super().__init__()
+        if isinstance(table, nn.Parameter):
+            self.table = table
+        else:
+            self.register_buffer("table", table)
+        self.dropout = dropout
+
+    @property
+    def size(self) -> int:
+        """The length of a vector."""
+        return self.table.size(1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(...) -> (..., E)."""
+        return F.dropout(F.embedding(ids, self.table), self.dropout, self.training)
+
+    def load(self, path: str, words: list[str]) -> int:
+        """Fill in the vectors of the words that a file has; return how many it had.
+
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        ...     _ = f.write("cat 1 2" + chr(10) + "dog 3 4" + chr(10)); _ = f.seek(0)
+        ...     e = Embedding(torch.zeros(2, 2)); found = e.load(f.name, ["dog", "emu"])
+        >>> found, e.table.tolist()
+        (1, [[3.0, 4.0], [0.0, 0.0]])
+        """
+        wanted = {word: i for i, word in enumerate(words)}
+        found: set[str] = set()
+        try:
+            lines = Path(path).open(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{path}: cannot read word vectors: {error.strerror}") from None
+        with lines, torch.no_grad():
+            for number, line in enumerate(_decoded(lines, path), 1):
+                word, *numbers = line.rstrip().split(" ")
+                if number == 1 and word.isdigit() and numbers == [str(self.size)]:  # "count size"
+                    continue
+                if len(numbers) != self.size:
+                    raise RecipeError(
+                        f"{path}:{number}: a vector of {len(numbers)} numbers, but embedding.size is {self.size}"
+                    )
+                if word in wanted:
+                    try:
+                        self.table[wanted[word]] = torch.tensor([float(n) for n in numbers])
+                    except ValueError:
+                        raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
+                    found.add(word)
+        return len(found)
+
+
+def _decoded(lines: Iterable[str], path: str) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error.reason}): convert the file first") from None

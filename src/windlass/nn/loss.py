@@ -1,0 +1,41 @@
+"""Losses, as sums over real places, so that batches of unequal size weigh what they hold."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def cross_entropy(logits: Tensor, gold: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Return the summed loss to minimise and the summed negative log likelihood, for logits (M, V) and gold (M,).
+
+    loss = (1 - s) * -log p(gold) + s * mean over all outputs of -log p      (Szegedy et al. 2016)
+
+    >>> loss, nll = cross_entropy(torch.zeros(3, 4), torch.tensor([0, 1, 2]), smoothing=0.1)
+    >>> round(nll.item(), 4) == round(3 * torch.tensor(4.0).log().item(), 4) == round(loss.item(), 4)
+    True
+    """
+    logp = torch.log_softmax(logits, dim=-1)
+    nll = -logp.gather(1, gold[:, None]).sum()
+    loss = nll if not smoothing else (1 - smoothing) * nll - smoothing * logp.mean(1).sum()
+    return loss, nll.detach()
+
+
+def alignment_loss(weights: Tensor, gold: Tensor) -> Tensor:
+    """Cross-entropy of attention weights (B, T, S) against gold ones; a row of zeros in gold is not counted.
+
+    loss = - sum_t sum_s gold_ts log a_ts      (Liu et al. 2016)
+
+    >>> round(alignment_loss(torch.tensor([[[0.5, 0.5]]]), torch.tensor([[[1.0, 0.0]]])).item(), 4)
+    0.6931
+    """
+    return -(gold * weights.clamp(min=1e-8).log()).sum()
+
+
+def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
+    """What is attended to again: sum_s min(a_ts, coverage_ts), for each t of (B, T, S)      (See et al. 2017).
+
+    >>> round(coverage_loss(torch.tensor([[[0.9, 0.1]]]), torch.tensor([[[0.2, 0.8]]])).item(), 4)
+    0.3
+    """
+    return torch.minimum(weights, coverage).sum(-1)

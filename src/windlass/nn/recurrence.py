@@ -1,0 +1,186 @@
+"""Recurrences over whole sequences: stacked, in one or both directions, with connections between layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.options import Options
+from windlass.core.records import CellState, Record
+from windlass.nn.cells import LSTM, Cell, CellOptions
+from windlass.nn.product import Product
+
+
+class StackOptions(Options):
+    """A stack of recurrent layers.
+
+    >>> StackOptions(cell="gru", size=8, layers=2, connect="residual").cell.kind
+    'gru'
+    """
+
+    cell: CellOptions = LSTM.Options()
+    size: int = Field(256, ge=1, description="units a layer (and a direction)")
+    layers: int = Field(1, ge=1)
+    connect: Literal["plain", "residual", "highway"] = Field("plain", description="how a layer joins the one below")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what every layer puts out")
+    locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational)")
+
+    @model_validator(mode="after")
+    def _all_used(self) -> StackOptions:
+        if self.connect != "plain" and self.layers == 1:
+            raise ValueError(f"connect: {self.connect} changes nothing with one layer: set layers to 2 or more")
+        if self.locked and not self.dropout:
+            raise ValueError("locked: true changes nothing without dropout: set dropout above 0")
+        return self
+
+
+def run(
+    cell: Cell, x: Tensor, mask: Tensor | None = None, state: CellState | None = None, reverse: bool = False
+) -> tuple[Tensor, CellState]:
+    """Run a cell over sequences x (B, S, I) and return its outputs (B, S, H) and last state.
+
+    A place that is not real leaves the state as it was and puts out zeros, so more padding changes nothing, in either
+    direction, and the last state of a row is the one at its own end.
+
+    >>> from windlass.nn.cells import GRU
+    >>> outputs, (h,) = run(GRU.Options().build(3, 4), torch.randn(2, 5, 3))
+    >>> torch.equal(outputs[:, -1], h)
+    True
+    """
+    B, S, _ = x.shape
+    steps = cell.project(x.transpose(0, 1)).unbind(0)  # S of (B, G): one product for the whole sequence
+    now = cell.zeros(B, x) if state is None else state
+    real = None if mask is None else mask.t()[..., None]  # (S, B, 1)
+    full = [True] * S if mask is None else mask.all(0).tolist()
+    products = cell.products()
+    outputs: list[Tensor] = [x.new_empty(0)] * S
+    for t in reversed(range(S)) if reverse else range(S):
+        new = cell.step(steps[t], now, products)
+        if real is not None and not full[t]:
+            new = tuple(torch.where(real[t], n, o) for n, o in zip(new, now, strict=True))
+        now = new
+        outputs[t] = now[0]
+    if not S:
+        return x.new_zeros(B, 0, cell.size), now
+    stacked = torch.stack(outputs, dim=1)
+    return stacked if real is None or all(full) else stacked * mask[..., None], now  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class StackState(Record):
+    """Where a one-directional stack stands: the state of every layer, and the dropout masks it keeps for a sequence.
+
+    >>> StackState(((torch.zeros(2, 3),),)).top.shape
+    torch.Size([2, 3])
+    """
+
+    layers: tuple[CellState, ...]
+    masks: tuple[Tensor, ...] = ()  # one a layer, (B, H), where dropout is locked; else none
+    products: tuple[tuple[Product, ...], ...] = ()  # every layer's products with its state
+    below: tuple[Product, ...] = ()  # every layer's product with its input but the first's
+
+    @property
+    def top(self) -> Tensor:
+        """The last layer's h."""
+        return self.layers[-1][0]
+
+
+class Stack(nn.Module):
+    """Layers of one cell, each over the outputs of the one below.
+
+    plain:     y = R(x)
+    residual:  y = x + R(x)
+    highway:   y = g * R(x) + (1 - g) * x,  g = sigmoid(W x + b)      (Srivastava et al. 2015)
+
+    The first layer, whose input may have another size, is always plain. With two directions a layer puts out
+    [forward; backward] (Schuster and Paliwal 1997). Dropout acts on what every layer puts out; locked, it uses one
+    mask for all steps (Gal and Ghahramani 2016).
+
+    >>> stack = Stack(3, StackOptions(cell="lstm", size=4, layers=2), bidirectional=True)
+    >>> outputs, final = stack(torch.randn(2, 5, 3))
+    >>> outputs.shape, final[0][1].shape
+    (torch.Size([2, 5, 8]), torch.Size([2, 8]))
+    """
+
+    def __init__(self, input_size: int, options: StackOptions, bidirectional: bool = False):
+        super().__init__()
+        self.options = options
+        self.size = options.size * (2 if bidirectional else 1)
+        widths = [input_size] + [self.size] * (options.layers - 1)
+        self.cells = nn.ModuleList(options.cell.build(w, options.size) for w in widths)
+        self.backward_cells = nn.ModuleList(options.cell.build(w, options.size) for w in widths if bidirectional)
+        self.gates = nn.ModuleList(
+            nn.Linear(self.size, self.size) for _ in range(options.layers - 1) if options.connect == "highway"
+        )
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, state: StackState | None = None
+    ) -> tuple[Tensor, tuple[CellState, ...]]:
+        """Run over sequences x (B, S, I); return outputs (B, S, D) and the last state of every layer."""
+        final: list[CellState] = []
+        for layer, cell in enumerate(self.cells):
+            assert isinstance(cell, Cell)
+            y, last = run(cell, x, mask, state.layers[layer] if state else None)
+            if self.backward_cells:
+                back = self.backward_cells[layer]
+                assert isinstance(back, Cell)
+                y_back, last_back = run(back, x, mask, reverse=True)
+                y = torch.cat([y, y_back], dim=-1)
+                last = tuple(torch.cat(pair, dim=-1) for pair in zip(last, last_back, strict=True))
+            final.append(last)
+            drop = state.masks[layer] if state and state.masks else self._mask(y)
+            x = self._drop(self._connect(layer, x, y), None if drop is None else drop[:, None])
+        return x, tuple(final)
+
+    def begin(self, layers: tuple[CellState, ...]) -> StackState:
+        """Take up a state; where dropout is locked and on, draw the masks of the sequences to come."""
+        masks = [self._mask(cell_state[0]) for cell_state in layers]
+        return StackState(layers, tuple(m for m in masks if m is not None), *self._products())
+
+    def _products(self) -> tuple[tuple[tuple[Product, ...], ...], tuple[Product, ...]]:
+        cells = [cell for cell in self.cells if isinstance(cell, Cell)]
+        return tuple(cell.products() for cell in cells), tuple(Product(cell.weight_x) for cell in cells[1:])
+
+    def step(self, projected: Tensor, state: StackState) -> tuple[Tensor, StackState]:
+        """Take one step with an input already projected by the first layer's `project`; return the output (B, H)."""
+        layers: list[CellState] = []
+        y = x = projected
+        for layer, cell in enumerate(self.cells):
+            assert isinstance(cell, Cell)
+            if layer:
+                projected = state.below[layer - 1](x)
+                projected = projected if cell.bias is None else projected + cell.bias
+            now = cell.step(projected, state.layers[layer], state.products[layer])
+            layers.append(now)
+            y = self._connect(layer, x, now[0])
+            x = self._drop(y, state.masks[layer] if state.masks else None)
+        return x, StackState(tuple(layers), state.masks, state.products, state.below)
+
+    @property
+    def first(self) -> Cell:
+        """The first layer's cell, whose `project` prepares inputs for `step`."""
+        cell = self.cells[0]
+        assert isinstance(cell, Cell)
+        return cell
+
+    def _connect(self, layer: int, x: Tensor, y: Tensor) -> Tensor:
+        if layer == 0 or self.options.connect == "plain":
+            return y
+        if self.options.connect == "residual":
+            return x + y
+        return torch.lerp(x, y, torch.sigmoid(self.gates[layer - 1](x)))
+
+    def _mask(self, like: Tensor) -> Tensor | None:
+        """Draw a locked dropout mask (B, H), or None where there is none to draw."""
+        if not (self.options.locked and self.training):
+            return None
+        keep = 1 - self.options.dropout
+        return like.new_empty(like.size(0), like.size(-1)).bernoulli_(keep).div_(keep)
+
+    def _drop(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return F.dropout(y, self.options.dropout, self.training) if mask is None else y * mask

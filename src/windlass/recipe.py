@@ -1,0 +1,207 @@
+"""A recipe: the whole experiment as typed data, in YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from windlass.core.errors import RecipeError, nearest
+from windlass.core.options import Options, members
+from windlass.data.codecs import TextOptions
+from windlass.data.readers import DataOptions
+from windlass.decoding.options import Beam, SearchOptions
+from windlass.model import LossOptions, ModelOptions
+from windlass.tasks import TASKS
+from windlass.training.options import TrainOptions
+
+
+class FilesOptions(DataOptions):
+    """Which files to learn from, and how to read them.
+
+    >>> FilesOptions(train=("pairs.tsv",)).dev_fraction
+    0.1
+    """
+
+    train: tuple[str, ...] = Field((), description="files; two line-parallel ones as 'a.en,a.de'")
+    dev: str | None = Field(None, description="the file to choose by; not given: a part of train")
+    dev_fraction: float = Field(0.1, gt=0, lt=1, description="how much of train to set aside where dev is not given")
+
+
+class Recipe(Options):
+    """Everything that makes a model: data, tokens, network, training, search.
+
+    >>> Recipe(task="pronounce").search.kind
+    'beam'
+    """
+
+    task: str = "text"
+    seed: int = Field(1, ge=0)
+    data: FilesOptions = FilesOptions()
+    source: TextOptions = TextOptions()
+    target: TextOptions = TextOptions()
+    vocabulary: Literal["separate", "joint"] = Field("separate", description="joint: one vocabulary for both sides")
+    model: ModelOptions = ModelOptions()
+    loss: LossOptions = LossOptions()
+    train: TrainOptions = TrainOptions()
+    search: SearchOptions = Beam()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        if self.task not in TASKS:
+            raise ValueError(f"task: no task {self.task!r}: {nearest(self.task, TASKS)}")
+        if self.vocabulary == "joint" and self.source != self.target:
+            raise ValueError("vocabulary: joint needs source and target options that are the same")
+        if self.vocabulary == "separate" and (self.model.tie == "all" or self.model.encoder.kind == "prefix"):
+            what = "model.tie: all" if self.model.tie == "all" else "model.encoder: prefix"
+            raise ValueError(f"{what} needs one vocabulary for both sides: set vocabulary: joint")
+        return self
+
+    def to_yaml(self) -> str:
+        """Write the recipe out, whole.
+
+        >>> Recipe.from_yaml(Recipe(seed=7).to_yaml()).seed
+        7
+        """
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    @classmethod
+    def from_yaml(cls, text: str, where: str = "recipe") -> Recipe:
+        """Read a recipe; an error names the key, what is wrong with it, and the nearest known one.
+
+        >>> Recipe.from_yaml("train: {epoch: 3}")
+        Traceback (most recent call last):
+        windlass.core.errors.RecipeError: recipe: train.epoch: unknown key; did you mean 'epochs'?
+        """
+        return parse(read_yaml(text, where), where)
+
+
+def read_yaml(text: str, where: str) -> dict[str, Any]:
+    """Read a mapping from YAML text.
+
+    >>> read_yaml("seed: 3", "recipe")
+    {'seed': 3}
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise RecipeError(f"{where}: a recipe is a mapping such as 'task: pronounce', not a {type(content).__name__}")
+    return content
+
+
+def parse(content: dict[str, Any], where: str = "recipe") -> Recipe:
+    """Make a recipe of plain data.
+
+    >>> parse({"seed": -1})
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: recipe: seed: input should be greater than or equal to 0, not -1
+    """
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        lines = [f"{where}: {_explain(dict(e))}" for e in error.errors()]
+        raise RecipeError("\n".join(lines)) from None
+
+
+def _explain(error: dict[str, Any]) -> str:
+    """One line for one of pydantic's errors: the key as the user wrote it, and how to mend it."""
+    path: list[str] = []
+    known: dict[str, Any] = dict(Recipe.model_fields)
+    choices: dict[str, type[Options]] = {}
+    for part in error["loc"]:
+        if part in choices:  # the tag of a union: not a key that the user wrote
+            known, choices = dict(choices[part].model_fields), {}
+            continue
+        if (part in known and error["type"] != "extra_forbidden") or part in known:
+            annotation = known[part].annotation
+            inner = annotation if isinstance(annotation, type) else None
+            choices = members(annotation) if get_args(annotation) else {}
+            known = dict(inner.model_fields) if inner and issubclass(inner, Options) else known
+        path.append(str(part))
+    key = ".".join(path)
+    kind, given = error["type"], error.get("input")
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key; {nearest(path[-1], known)}"
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        tag = given.get("kind") if isinstance(given, dict) else given
+        if tag is None:
+            return f"{key}: say which kind; known: {', '.join(sorted(choices))}"
+        return f"{key}: no kind {str(tag)!r}; {nearest(str(tag), choices)}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if kind == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}: {message[:1].lower()}{message[1:]}, not {given!r}"
+
+
+def merge(base: Any, over: Any) -> Any:
+    """Lay one mapping over another. A part of another kind replaces the whole part; of the same kind, its keys.
+
+    >>> merge({"cell": {"kind": "lstm", "bias": True}, "size": 4}, {"cell": {"kind": "lstm", "bias": False}})
+    {'cell': {'kind': 'lstm', 'bias': False}, 'size': 4}
+    >>> merge({"cell": {"kind": "lstm", "bias": True}}, {"cell": "gru"})
+    {'cell': {'kind': 'gru'}}
+    """
+    if isinstance(base, dict) and "kind" in base and isinstance(over, str):
+        over = {"kind": over}
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
+        return over
+    return base | {key: merge(base[key], value) if key in base else value for key, value in over.items()}
+
+
+def setting(text: str) -> dict[str, Any]:
+    """Read `train.epochs=5` as a mapping to lay over a recipe.
+
+    >>> setting("train.epochs=5")
+    {'train': {'epochs': 5}}
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"--set {text}: write it as key=value, such as --set train.epochs=5")
+    content: Any = yaml.safe_load(value) if value.strip() else None
+    for name in reversed(key.strip().split(".")):
+        content = {name: content}
+    return content  # type: ignore[no-any-return]
+
+
+def default(task: str) -> dict[str, Any]:
+    """The recipe that comes with a task, whole, as plain data.
+
+    >>> default("pronounce")["target"]["tokens"]["kind"]
+    'words'
+    """
+    if task not in TASKS:
+        raise RecipeError(f"no task {task!r}: {nearest(task, TASKS)}")
+    path = Path(__file__).parent / "recipes" / f"{task}.yaml"
+    recipe = parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
+    return recipe.model_dump(mode="json")
+
+
+def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
+    """Make a recipe: the task's own, then a file laid over it, then settings, the last word last.
+
+    >>> compose("pronounce", None, [setting("train.epochs=5")]).train.epochs
+    5
+    """
+    over: dict[str, Any] = {}
+    where = "recipe"
+    if file is not None:
+        where = str(file)
+        try:
+            over = read_yaml(file.read_text(encoding="utf-8"), where)
+        except OSError as error:
+            raise RecipeError(f"{file}: cannot read the recipe: {error.strerror}") from None
+    if task is not None and over.get("task", task) != task:
+        raise RecipeError(f"{where}: its task is {over['task']}, but --task says {task}")
+    content = merge(default(task or over.get("task", "text")), over)
+    for part in settings:
+        content = merge(content, part)
+    return parse(content, where)

@@ -1,0 +1,42 @@
+"""Search options from what a user says on the spot, laid over those of the recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from windlass.core.errors import RecipeError, nearest
+from windlass.core.options import members
+from windlass.decoding.options import SearchOptions
+
+_FLAGS = {"size": "--beam", "kind": "--search"}
+
+
+def search_options(base: SearchOptions, kind: str | None = None, **given: Any) -> SearchOptions:
+    """Lay what was given (not None) over a recipe's search; an option that the search does not have is an error.
+
+    >>> from windlass.decoding.options import Beam
+    >>> search_options(Beam(), size=3).size
+    3
+    >>> search_options(Beam(), top_k=3)
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: --top-k has no use in beam search; it belongs to: sample
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    known = members(SearchOptions)
+    if kind is None:
+        kind = "beam" if "size" in chosen and base.kind != "beam" else base.kind
+    if kind not in known:
+        raise RecipeError(f"--search {kind}: no such search; {nearest(kind, known)}")
+    for name in chosen:
+        if name not in known[kind].model_fields:
+            flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
+            where = ", ".join(k for k, options in known.items() if name in options.model_fields)
+            raise RecipeError(f"{flag} has no use in {kind} search; it belongs to: {where}")
+    common = {n: v for n, v in base.model_dump().items() if n in known[kind].model_fields and n != "kind"}
+    try:
+        return TypeAdapter(SearchOptions).validate_python({"kind": kind, **common, **chosen})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RecipeError(f"{first['loc'][-1]}: {first['msg'].lower()}, not {first['input']!r}") from None

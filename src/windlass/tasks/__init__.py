@@ -1,0 +1,12 @@
+"""Tasks: what goes in, what comes out, and the figures people report for it. A task knows data, never models."""
+
+from windlass.tasks.base import Task
+from windlass.tasks.pronounce import PRONOUNCE
+from windlass.tasks.text import TEXT
+from windlass.tasks.translate import TRANSLATE
+from windlass.tasks.transliterate import TRANSLITERATE
+
+TASKS: dict[str, Task] = {task.name: task for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT)}
+"""Every task by its name."""
+
+__all__ = ["TASKS", "Task"]

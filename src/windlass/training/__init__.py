@@ -1,0 +1,1 @@
+"""Training: the loop, and what it is made of."""

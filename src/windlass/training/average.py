@@ -1,0 +1,168 @@
+"""Averages of weights: what is evaluated and kept in place of the weights themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from windlass.training.options import AverageOptions
+from windlass.training.weights import copied, weights
+
+
+class Average(Protocol):
+    """An average of a model's weights.
+
+    >>> from windlass.training.options import NoAverage
+    >>> build_average(NoAverage(), nn.Linear(1, 1)).now(nn.Linear(1, 1)) is None
+    True
+    """
+
+    def stepped(self, model: nn.Module) -> None:
+        """Take note of the weights after a step."""
+
+    def now(self, model: nn.Module) -> dict[str, Tensor] | None:
+        """The weights to evaluate; None: the model's own."""
+
+    def evaluated(self, model: nn.Module) -> None:
+        """Take note that the model has been evaluated."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is remembered, for a checkpoint."""
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what `tensors` gave."""
+
+
+def build_average(options: AverageOptions, model: nn.Module) -> Average:
+    """Make the average that the options name, for a model that has not been trained yet.
+
+    >>> from windlass.training.options import Ema
+    >>> sorted(build_average(Ema(), nn.Linear(1, 1)).tensors())
+    ['updates', 'weights/bias', 'weights/weight']
+    """
+    if options.kind == "ema":
+        return MovingAverage(options.decay, model)
+    if options.kind == "checkpoints":
+        return CheckpointMean(options.count)
+    return Unaveraged()
+
+
+class Unaveraged:
+    """No average.
+
+    >>> Unaveraged().tensors()
+    {}
+    """
+
+    def stepped(self, model: nn.Module) -> None:
+        """Nothing to note."""
+
+    def now(self, model: nn.Module) -> None:
+        """The model's own weights."""
+
+    def evaluated(self, model: nn.Module) -> None:
+        """Nothing to note."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Nothing to take up."""
+
+
+class MovingAverage:
+    """a = d * a + (1 - d) * w after every step, d = min(decay, (1 + n) / (10 + n)) after n steps before it.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.zeros_(layer.weight)
+    >>> average = MovingAverage(0.999, layer)
+    >>> _ = nn.init.ones_(layer.weight)
+    >>> average.stepped(layer)
+    >>> round(average.now(layer)["weight"].item(), 6)  # 0.1 * 0 + 0.9 * 1
+    0.9
+    """
+
+    def __init__(self, decay: float, model: nn.Module):
+        self.decay, self.updates = decay, 0
+        self.means = copied(weights(model))
+
+    @torch.no_grad()
+    def stepped(self, model: nn.Module) -> None:
+        """Move towards the weights after a step."""
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        own = weights(model)
+        floating = [name for name, mean in self.means.items() if mean.is_floating_point()]
+        torch._foreach_lerp_([self.means[n] for n in floating], [own[n] for n in floating], 1 - decay)
+        for name, mean in self.means.items():
+            if not mean.is_floating_point():
+                mean.copy_(own[name])
+        self.updates += 1
+
+    def now(self, model: nn.Module) -> dict[str, Tensor]:
+        """The average."""
+        return self.means
+
+    def evaluated(self, model: nn.Module) -> None:
+        """Nothing to note."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The average, and of how many steps it is."""
+        named = {f"weights/{name}": mean for name, mean in self.means.items()}
+        return {"updates": torch.tensor(self.updates), **named}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up an average where it was left."""
+        self.updates = int(tensors["updates"])
+        for name, mean in self.means.items():
+            mean.copy_(tensors[f"weights/{name}"])
+
+
+class CheckpointMean:
+    """The mean of the weights at the last `count` evaluations, the present one among them.
+
+    >>> layer, average = nn.Linear(1, 1, bias=False), CheckpointMean(2)
+    >>> for value in (1.0, 2.0, 5.0):
+    ...     _ = nn.init.constant_(layer.weight, value)
+    ...     print(average.now(layer)["weight"].item())
+    ...     average.evaluated(layer)
+    1.0
+    1.5
+    3.5
+    """
+
+    def __init__(self, count: int):
+        self.count = count
+        self.kept: list[dict[str, Tensor]] = []
+
+    def stepped(self, model: nn.Module) -> None:
+        """Nothing to note."""
+
+    @torch.no_grad()
+    def now(self, model: nn.Module) -> dict[str, Tensor]:
+        """The mean if the model were evaluated as it stands."""
+        own = weights(model)
+        among = [*self.kept[-(self.count - 1) :], own]
+        return {
+            name: torch.stack([one[name] for one in among]).mean(0) if value.is_floating_point() else value.clone()
+            for name, value in own.items()
+        }
+
+    def evaluated(self, model: nn.Module) -> None:
+        """Keep the weights of an evaluation, and let go of one too old to be needed."""
+        self.kept = [*self.kept, copied(weights(model))][-(self.count - 1) :]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights that are kept, oldest first."""
+        return {f"{n}/{name}": value for n, one in enumerate(self.kept) for name, value in one.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up the weights that were kept."""
+        kept: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            n, _, name = key.partition("/")
+            kept.setdefault(int(n), {})[name] = value.clone()
+        self.kept = [kept[n] for n in sorted(kept)]

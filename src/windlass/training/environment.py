@@ -1,0 +1,39 @@
+"""What a run ran on, for its folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+PACKAGES = ("windlass", "torch", "numpy", "tokenizers", "safetensors", "pydantic", "sacrebleu")
+
+
+def environment(device: str = "cpu") -> dict[str, str | int | dict[str, str]]:
+    """Versions, machine and threads, ready for JSON.
+
+    >>> sorted(environment())
+    ['cores', 'device', 'machine', 'packages', 'platform', 'processor', 'python', 'threads']
+    """
+    place = torch.device(device)
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else device
+    return {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count() or 1,
+        "threads": torch.get_num_threads(),
+        "device": name,
+        "packages": {package: _version(package) for package in PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,99 @@
+"""Build an optimiser from its options, and save and load what it remembers as plain tensors.
+
+Weight decay acts on matrices (embeddings among them), not on biases and other vectors: shrinking those has
+little use and, for a forget gate's bias, does harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from windlass.core.errors import TrainingError
+from windlass.training.options import OptimiserOptions
+
+FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
+
+
+def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.Optimizer:
+    """Make the optimiser of a model's trainable parameters.
+
+    >>> from windlass.training.options import Adam
+    >>> optimiser = build_optimiser(Adam(weight_decay=0.1), nn.Linear(2, 3))
+    >>> [group["weight_decay"] for group in optimiser.param_groups]
+    [0.1, 0.0]
+    """
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if not trained:
+        raise TrainingError("the model has no parameters to train")
+    matrices = [p for p in trained if p.dim() >= 2]
+    vectors = [p for p in trained if p.dim() < 2]
+    groups = [
+        {"params": params, "weight_decay": decay}
+        for params, decay in ((matrices, options.weight_decay), (vectors, 0.0))
+        if params
+    ]
+    fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
+    if options.kind == "sgd":
+        return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused)
+    kind = torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam
+    return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of the next step.
+
+    >>> from windlass.training.options import SGD
+    >>> optimiser = build_optimiser(SGD(), nn.Linear(2, 3))
+    >>> set_rate(optimiser, 0.5)
+    >>> optimiser.param_groups[1]["lr"]
+    0.5
+    """
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def _names(optimiser: torch.optim.Optimizer, model: nn.Module) -> list[str]:
+    """The names of an optimiser's parameters in its own order."""
+    name_of = {id(p): name for name, p in model.named_parameters()}
+    return [name_of[id(p)] for group in optimiser.param_groups for p in group["params"]]
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """What an optimiser remembers, as `parameter/what` -> tensor.
+
+    >>> from windlass.training.options import SGD
+    >>> layer = nn.Linear(2, 3)
+    >>> optimiser = build_optimiser(SGD(momentum=0.9), layer)
+    >>> layer(torch.ones(2)).sum().backward()
+    >>> optimiser.step()
+    >>> sorted(optimiser_tensors(optimiser, layer))
+    ['bias/momentum_buffer', 'weight/momentum_buffer']
+    """
+    names = _names(optimiser, model)
+    return {
+        f"{names[index]}/{what}": value
+        for index, kept in optimiser.state_dict()["state"].items()
+        for what, value in kept.items()
+        if value is not None  # SGD without momentum
+    }
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give an optimiser back what `optimiser_tensors` took from one like it.
+
+    >>> from windlass.training.options import Adam
+    >>> layer = nn.Linear(2, 3)
+    >>> optimiser = build_optimiser(Adam(), layer)
+    >>> restore_optimiser(optimiser, layer, {})
+    """
+    index_of = {name: index for index, name in enumerate(_names(optimiser, model))}
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        name, _, what = key.rpartition("/")
+        if name not in index_of:
+            raise TrainingError(f"the checkpoint trains {name}, which this model has not; resume with its own recipe")
+        state.setdefault(index_of[name], {})[what] = value.clone()
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,106 @@
+"""The report on whole files."""
+
+from pathlib import Path
+
+import pytest
+
+from windlass.data.doctor import Lengths, examine, survey
+from windlass.data.readers import DataOptions, read
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Path:
+    path = tmp_path / "train.tsv"
+    path.write_bytes(b"aa\txx\nab\txx\naa\txx\naa\tyy\nq\t\nbb\txy\n")
+    return path
+
+
+def found(report_findings: object) -> list[tuple[int, str, str, str]]:
+    return [(f.line, f.kind, f.what, f.action) for f in report_findings]  # type: ignore[attr-defined]
+
+
+def test_duplicates_and_conflicts_inside_a_file_are_kept_and_told(train: Path) -> None:
+    report = examine([train])
+    assert report == examine(str(train))
+    assert found(report.findings) == [
+        (5, "blank", "the target is blank", "skipped"),
+        (3, "duplicate", f"the same pair as {train}:1", "kept"),
+        (4, "conflicting targets", f"another target for the source of {train}:1", "kept"),
+    ]
+    assert report.train == 5
+    assert report.counts == {"blank": 1, "duplicate": 1, "conflicting targets": 1}
+
+
+def test_a_source_in_train_and_dev_is_told_at_its_dev_line(train: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.tsv"
+    dev.write_bytes(b"new\tz\nbb\tz\n")
+    report = examine([train], dev=dev)
+    leaks = [f for f in report.findings if f.kind == "in train and dev"]
+    assert [(f.file, f.line, f.what, f.action) for f in leaks] == [
+        (str(dev), 2, f"the source is in the training data, {train}:6", "kept")
+    ]
+    assert report.dev == 2
+
+
+def test_rare_characters_are_named_with_count_side_and_place(train: Path) -> None:
+    assert examine([train]).rare == ()  # the rarest there is a y, three times
+    rare = train.with_name("rare.tsv")
+    rare.write_text("aaa\txxx\naaé\txxx\n", encoding="utf-8")
+    assert [str(r) for r in examine([rare]).rare] == [
+        f"'é' U+00E9 LATIN SMALL LETTER E WITH ACUTE: 1 in the source, first at {rare}:2"
+    ]
+
+
+def test_lengths_are_those_of_the_training_data(train: Path) -> None:
+    assert examine([train]).lengths["source"] == Lengths(2, 2, 2, 2)
+    assert Lengths.of(["x" * n for n in range(1, 101)]) == Lengths(1, 51, 96, 100)
+
+
+def test_the_text_says_place_what_and_action_and_clips(tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_bytes(b"a\tb\n" + b"a\t\n" * 28)
+    text = examine([path]).render(limit=5)
+    assert "blank: 28 skipped" in text
+    assert f"  {path}:2: the target is blank -> skipped" in text
+    assert f"{path}:6: " in text
+    assert f"{path}:7: " not in text
+    assert "  and 23 more" in text
+    assert "and" not in examine([path]).render(limit=28)
+
+
+def test_a_refused_file_is_a_finding_and_comes_first(train: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_bytes(b'a,b\nc,"d\n')
+    report = examine([train, bad, tmp_path / "none.tsv"])
+    assert report.refused
+    refused = [f for f in report.findings if f.action == "refused"]
+    assert [(f.file, f.line) for f in refused] == [(str(bad), 2), (str(tmp_path / "none.tsv"), 0)]
+    assert str(refused[1]).startswith(f"{tmp_path / 'none.tsv'}: no such file; ")
+    lines = report.render().splitlines()
+    assert lines.index("unusable: 2 refused") < lines.index("blank: 1 skipped")
+
+
+def test_unequal_parallel_files_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x\n")
+    (tmp_path / "b").write_bytes(b"x\ny\n")
+    report = examine([f"{tmp_path / 'a'},{tmp_path / 'b'}"])
+    assert report.refused
+    assert "unequal line counts" in report.render()
+
+
+def test_examining_is_never_strict_and_nothing_is_read_twice(train: Path) -> None:
+    report = examine([train], DataOptions(strict=True))
+    assert not report.refused
+    assert report == survey([read(train)])
+
+
+def test_assumptions_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_bytes(b"source\ttarget\na\tb\n")
+    assert f"assumed: {path}: the first line is read as a header: source, target" in examine([path]).render()
+
+
+def test_clean_data_is_called_clean(tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_bytes(b"aaa\tbbb\n")
+    assert examine([path]).render().endswith("nothing wrong was found")

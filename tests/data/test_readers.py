@@ -1,0 +1,180 @@
+"""Good files of every format, and how columns and headers are found."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from windlass.core.errors import DataError, WindlassError
+from windlass.data.examples import Example, Place
+from windlass.data.readers import DataOptions, ReadResult, read
+
+PAIRS = [("cat", "k a t"), ("dög", "d ö g")]
+
+
+def pairs(result: ReadResult) -> list[tuple[str, str]]:
+    return [(e.source, e.target) for e in result.examples]
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+CONTENT = {
+    "p.tsv": "cat\tk a t\ndög\td ö g\n",
+    "p.txt": "cat\tk a t\ndög\td ö g",  # no end of line at the end
+    "p.csv": 'cat,k a t\n"dög","d ö g"\n',
+    "p.jsonl": '{"s": "cat", "t": "k a t"}\n{"s": "dög", "t": "d ö g"}\n',
+    "p.tsv.gz": "cat\tk a t\ndög\td ö g\n",
+    "p.csv.gz": "cat,k a t\ndög,d ö g\n",
+    "p.jsonl.gz": '{"s": "cat", "t": "k a t"}\n{"s": "dög", "t": "d ö g"}\n',
+}
+
+
+@pytest.mark.parametrize("name", sorted(CONTENT))
+def test_the_same_pairs_come_out_of_every_format(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, name, CONTENT[name])
+    result = read(path)
+    assert pairs(result) == PAIRS
+    assert result.findings == ()
+    assert [e.place for e in result.examples] == [Place(str(path), 1), Place(str(path), 2)]
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_parallel_files_are_read_line_by_line(tmp_path: Path, end: str) -> None:
+    a = write(tmp_path, f"t.en{end}", "cat\ndög\n")
+    b = write(tmp_path, f"t.ph{end}", "k a t\nd ö g\n")
+    assert pairs(read(f"{a},{b}")) == PAIRS
+    assert pairs(read((a, b))) == PAIRS
+    assert read((a, b)) == read([str(a), str(b)], DataOptions(format="parallel"))
+
+
+def test_a_third_parallel_file_holds_alignments(tmp_path: Path) -> None:
+    files = [write(tmp_path, n, t) for n, t in (("s", "a b\n"), ("t", "x y\n"), ("l", "0-1 1-0\n"))]
+    assert read(files).examples[0].alignment == ((0, 1), (1, 0))
+
+
+def test_a_file_with_a_comma_in_its_name_is_one_file(tmp_path: Path) -> None:
+    assert pairs(read(str(write(tmp_path, "a,b.tsv", CONTENT["p.tsv"])))) == PAIRS
+
+
+def test_parquet_columns_by_name_and_by_number(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "p.parquet"
+    parquet.write_table(arrow.table({"id": [1, 2], "s": ["cat", "dög"], "t": ["k a t", "d ö g"]}), path)
+    assert pairs(read(path, DataOptions(source="s", target="t"))) == PAIRS
+    result = read(path, DataOptions(source=2, target=3))
+    assert pairs(result) == PAIRS
+    assert result.notes == (f"{path}: the source is 's' and the target 't', by their order",)
+    assert result.examples[1].place.line == 2
+    with pytest.raises(DataError, match=r"no column is called 'tt'; did you mean|no column is called 'tt'; known"):
+        read(path, DataOptions(source="s", target="tt"))
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(WindlassError, match=r"pip install 'windlass\[parquet\]'"):
+        read(write(tmp_path, "p.parquet", "x"))
+
+
+def test_a_quote_is_text_in_tsv_and_quoting_in_csv(tmp_path: Path) -> None:
+    assert pairs(read(write(tmp_path, "p.tsv", 'a "b\t"c\n'))) == [('a "b', '"c')]
+    assert pairs(read(write(tmp_path, "p.csv", '"a, ""b""",c\n'))) == [('a, "b"', "c")]
+
+
+def test_a_line_separator_of_unicode_ends_no_line(tmp_path: Path) -> None:
+    assert pairs(read(write(tmp_path, "p.tsv", "a\u2028b\tc\u0085d\n"))) == [("a\u2028b", "c\u0085d")]
+
+
+def test_a_csv_record_may_span_lines_and_keeps_its_first_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", 'a,"x\ny"\nb,z\n')
+    result = read(path)
+    assert pairs(result) == [("a", "x y"), ("b", "z")]
+    assert [e.place.line for e in result.examples] == [1, 3]
+    assert [(f.line, f.kind, f.action) for f in result.findings] == [(1, "line break", "mended")]
+
+
+def test_columns_are_chosen_by_number_or_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", "count,sound,word\n3,k a t,cat\n")
+    by_name = read(path, DataOptions(source="word", target="sound"))
+    assert pairs(by_name) == [("cat", "k a t")]
+    assert by_name.notes == (f"{path}: the first line is read as a header: count, sound, word",)
+    assert pairs(read(path, DataOptions(source=3, target=2, header=True))) == [("cat", "k a t")]
+    assert pairs(read(path, DataOptions(source="3", target="2", header=False)))[0] == ("word", "sound")
+
+
+def test_well_known_names_are_taken_for_a_header_unless_told_otherwise(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.tsv", "Source\ttarget\na\tb\n")
+    result = read(path)
+    assert pairs(result) == [("a", "b")]
+    assert result.notes == (f"{path}: the first line is read as a header: Source, target",)
+    assert pairs(read(path, DataOptions(header=False))) == [("Source", "target"), ("a", "b")]
+    plain = write(tmp_path, "q.tsv", "word\tw e r d\na\tb\n")  # one well-known cell is no header
+    assert len(read(plain).examples) == 2
+    assert read(plain).notes == ()
+    same = write(tmp_path, "r.tsv", "text\ttext\na\tb\n")  # a word and its loan, not two names
+    assert len(read(same).examples) == 2
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.tsv", "word\tsound\na\tb\n")
+    with pytest.raises(DataError, match=r"p\.tsv:1: no column is called 'sund'; did you mean 'sound'\?"):
+        read(path, DataOptions(source="word", target="sund"))
+    with pytest.raises(DataError, match="choose by number"):
+        read(path, DataOptions(source="word", target="sound", header=False))
+
+
+def test_alignments_are_read_where_a_column_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.tsv", "a b\tx y\t0-0 1-1\na\tx\t\n")
+    result = read(path, DataOptions(alignment=3))
+    assert [e.alignment for e in result.examples] == [((0, 0), (1, 1)), None]
+    assert [e.alignment for e in read(path).examples] == [None, None]
+    lists = write(tmp_path, "p.jsonl", '{"s": "a b", "t": "x y", "l": [[0, 0], [1, 1]]}\n')
+    assert read(lists, DataOptions(alignment="l")).examples[0].alignment == ((0, 0), (1, 1))
+
+
+def test_a_jsonl_target_may_be_a_list_of_right_answers(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.jsonl", json.dumps({"s": 7, "t": ["x", "y", "x"]}) + "\n")
+    assert read(path).examples == (Example("7", ("x", "y"), None, Place(str(path), 1)),)
+
+
+def test_an_unknown_ending_is_read_as_tsv_and_said(tmp_path: Path) -> None:
+    path = write(tmp_path, "pairs.dat", CONTENT["p.tsv"])
+    result = read(path)
+    assert pairs(result) == PAIRS
+    assert result.notes == (f"{path}: read as tsv, as its name does not tell the format",)
+
+
+def test_the_format_option_beats_the_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.txt", CONTENT["p.csv"])
+    assert pairs(read(path, DataOptions(format="csv"))) == PAIRS
+
+
+def test_gzip_is_told_by_content_not_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_bytes(gzip.compress(CONTENT["p.tsv"].encode()))
+    assert pairs(read(path)) == PAIRS
+
+
+@pytest.mark.parametrize("options", [{"source": 2}, {"alignment": 3}, {"header": True}])
+def test_columns_of_parallel_text_are_refused(tmp_path: Path, options: dict[str, object]) -> None:
+    files = [write(tmp_path, "a", "a\n"), write(tmp_path, "b", "b\n")]
+    with pytest.raises(DataError, match="line-parallel files have no columns; leave out"):
+        read(files, DataOptions.model_validate(options))
+
+
+def test_one_file_is_not_parallel(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="parallel text is two files"):
+        read(write(tmp_path, "a", "a\n"), DataOptions(format="parallel"))
+
+
+def test_columns_count_from_one() -> None:
+    with pytest.raises(ValidationError):
+        DataOptions(source=0)

@@ -1,0 +1,84 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from windlass.baseline import (
+    Baseline,
+    best_baseline,
+    copy,
+    fit,
+    letter_by_letter,
+    memory,
+    most_frequent,
+)
+from windlass.core.errors import DataError, RecipeError
+
+GREEK = [("ab", "αβ"), ("ba", "βα"), ("bab", "βαβ"), ("ca", "γα")]
+
+
+def test_copy_repeats_the_source():
+    assert copy().predict(["a b", ""]) == ["a b", ""]
+
+
+def test_most_frequent_says_the_commonest_target_whatever_it_is_asked():
+    assert most_frequent([("a", "x"), ("b", "y"), ("c", "y")]).predict(["a", "zzz"]) == ["y", "y"]
+
+
+def test_memory_knows_the_training_data_and_copies_the_rest():
+    assert memory([("a", "x"), ("a", "y"), ("a", "y"), ("b", "z")]).predict(["a", "b", "c"]) == [
+        "y",
+        "z",
+        "c",
+    ]
+
+
+def test_letter_by_letter_spells_words_it_has_never_seen():
+    assert letter_by_letter(GREEK).predict(["abc", "aax"]) == ["αβγ", "ααx"]
+
+
+def test_letter_by_letter_keeps_phones_apart():
+    train = [("cat", "k a t"), ("tac", "t a k"), ("at", "a t")]
+    assert letter_by_letter(train).predict(["tat"]) == ["t a t"]
+
+
+def test_a_silent_letter_leaves_no_hole():
+    train = [("thin", "θ ɪ n"), ("thin", "θ ɪ n"), ("nit", "n ɪ t"), ("in", "ɪ n")]
+    baseline = letter_by_letter(train)
+    assert baseline.table["h"] == ""  # three phones over four letters: θ falls to t, ɪ to i, n to n
+    assert baseline.predict(["hin"]) == ["ɪ n"]
+
+
+def test_words_are_not_taken_for_phones():
+    assert letter_by_letter([("ab cd", "αβ γδ")]).predict(["ab"]) == ["αβ"]
+
+
+def test_an_empty_source_gets_an_output_too():
+    assert all(len(baseline.predict([""])) == 1 for baseline in fit([*GREEK, ("", "x")]))
+
+
+@pytest.mark.parametrize(("metric", "name"), [("accuracy", "letter by letter"), ("cer", "letter by letter")])
+def test_the_best_baseline_is_best_whichever_way_the_metric_is_up(metric, name):
+    assert best_baseline(GREEK, ["acb"], [["αγβ"]], metric).name == name
+
+
+def test_of_equally_good_baselines_the_simplest_is_taken():
+    assert best_baseline([("a", "a"), ("b", "b")], ["a"], [["a"]], "accuracy").name == "copy"
+
+
+def test_long_sources_are_not_written_letter_by_letter():
+    sentence = "a man in a blue shirt is standing on a ladder"
+    assert "letter by letter" not in [baseline.name for baseline in fit([(sentence, "ein Mann")])]
+
+
+def test_a_baseline_survives_json():
+    for baseline in fit(GREEK):
+        again = Baseline(**json.loads(json.dumps(asdict(baseline))))
+        assert again.predict(["ab", "cc"]) == baseline.predict(["ab", "cc"])
+
+
+def test_no_training_data_and_unknown_metrics_are_refused():
+    with pytest.raises(DataError, match="training examples"):
+        fit([])
+    with pytest.raises(RecipeError, match="unknown metric"):
+        best_baseline(GREEK, ["a"], [["α"]], "acuracy")
