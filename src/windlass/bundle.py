@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
+from windlass.core.weights import put, weights
 from windlass.data.codecs import TextCodec
 from windlass.model import Model, build
 from windlass.recipe import Recipe
@@ -96,37 +97,13 @@ class Bundle:
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
         """Read a bundle; whatever is wrong with it is said in one line."""
         recipe, codecs = load_definition(folder)
-        weights, scores = load_weights(folder)
+        tensors, scores = load_weights(folder)
         model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
-        fill(model, weights, str(folder))
+        try:
+            put(model, tensors)
+        except BundleError as error:
+            raise BundleError(f"{folder}: {error}") from None
         return cls(recipe, codecs, model.to(device).eval(), scores)
-
-
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model by name, a shared one once.
-
-    >>> sorted(weights_of(nn.Linear(2, 1)))
-    ['bias', 'weight']
-    """
-    named = dict(model.named_parameters(remove_duplicate=True)) | dict(model.named_buffers(remove_duplicate=True))
-    return {name: tensor.detach() for name, tensor in named.items()}
-
-
-def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Put saved weights into a model; they must fit exactly.
-
-    >>> fill(nn.Linear(2, 1), {"bias": torch.zeros(1)}, "bundle")
-    Traceback (most recent call last):
-    windlass.core.errors.BundleError: bundle: its weights do not fit its recipe: weight
-    """
-    own = weights_of(model)
-    wrong = [n for n in sorted(own.keys() | weights.keys()) if n not in own or n not in weights]
-    wrong += [n for n in own if n in weights and own[n].shape != weights[n].shape]
-    if wrong:
-        raise BundleError(f"{where}: its weights do not fit its recipe: {', '.join(wrong[:5])}")
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(weights[name])
 
 
 def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
@@ -191,7 +168,7 @@ def save_weights(folder: Path, model: nn.Module, scores: dict[str, float]) -> No
     ...     load_weights(Path(folder))[1]
     {'wer': 18.5}
     """
-    write_tensors(folder / "weights.safetensors", weights_of(model), {"scores": scores})
+    write_tensors(folder / "weights.safetensors", weights(model), {"scores": scores})
 
 
 def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -201,8 +178,8 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: /nowhere/weights.safetensors: no such file
     """
-    weights, note = read_tensors(folder / "weights.safetensors")
-    return weights, {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    tensors, note = read_tensors(folder / "weights.safetensors")
+    return tensors, {str(name): float(value) for name, value in note.get("scores", {}).items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:

@@ -14,7 +14,7 @@ from torch import nn
 
 from windlass.auto import choose
 from windlass.baseline import Baseline, best_baseline
-from windlass.bundle import Bundle, Codecs, fill, load_weights, save_definition, save_weights
+from windlass.bundle import Bundle, Codecs, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec
@@ -268,9 +268,7 @@ def run(
         _draw_curves(rows, folder / "curves.png", bundle.task.metric)
     if fitted.best is None:
         return Outcome(bundle, fitted, None, baseline, {})
-    weights, scores = load_weights(out)
-    fill(model, weights, str(out))
-    bundle = replace(bundle, model=model.eval(), scores=scores)
+    bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
 

@@ -146,7 +146,7 @@ def test_products_need_one_size_and_say_how_to_get_it(kind):
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_row_with_no_real_place_gets_zeros(kind, coverage):
     attend = made({**OPTIONS[kind], "coverage": coverage})
-    states, queries, memory = given()
+    _states, queries, memory = given()
     memory = Memory(memory.states, memory.mask & torch.tensor([[True], [False]]), memory.summary)
     received = torch.zeros(B, T, S, dtype=torch.float64) if coverage else None
     context, weights = attend(torch.from_numpy(queries), attend.prepare(memory), received)
@@ -158,7 +158,7 @@ def test_a_row_with_no_real_place_gets_zeros(kind, coverage):
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_memory_laid_out_time_first_is_attended_to_alike(kind):
     attend = made({**OPTIONS[kind], "coverage": True})
-    states, queries, memory = given()
+    _states, queries, memory = given()
     turned = Memory(memory.states.transpose(0, 1).contiguous().transpose(0, 1), memory.mask, memory.summary)
     received = torch.rand(B, T, S, dtype=torch.float64)
     outcomes = [attend(torch.from_numpy(queries), attend.prepare(m), received)[0] for m in (memory, turned)]

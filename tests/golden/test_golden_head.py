@@ -98,9 +98,12 @@ def forced(model):
 
 def agrees(model, context, readout, start=None, **how):
     """Whether the head gives the log probabilities of an equation."""
+    head = model.head
     logp, weights = forced(model)
     for row in range(2):
-        right, seen = by_equation(model, row, context, readout, start or zeros(model.head.stack.first.parts), **how)
+        right, seen = by_equation(
+            model, row, context, readout, start or zeros(head.stack.first.parts, len(head.stack.cells)), **how
+        )
         right = right.gather(1, TARGET.values[row][:, None]).squeeze(1)
         if not torch.allclose(logp[row], right):
             return False
@@ -127,11 +130,12 @@ def test_contexts_and_readouts_are_those_of_the_equations(context, readout):
             assert torch.allclose(logp, right.gather(1, TARGET.values[row][:, None]).squeeze(1))
 
 
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("coverage", [False, True])
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("query", ["previous", "current"])
-def test_the_query_is_the_state_told_and_feeding_brings_the_last_readout_back(query, feeding, coverage):
-    model = made(context=attention(query, feeding, coverage), readout={"kind": "joined", "size": 5})
+def test_the_query_is_the_state_told_and_feeding_brings_the_last_readout_back(query, feeding, coverage, layers):
+    model = made(layers=layers, context=attention(query, feeding, coverage), readout={"kind": "joined", "size": 5})
     assert agrees(model, "attention", "joined", query=query, feeding=feeding)
     if coverage:  # forgetting what was covered gives other numbers
         logp, _ = forced(model)

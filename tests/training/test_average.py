@@ -5,9 +5,9 @@ import torch
 from standin import Vector
 from torch import nn
 
+from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
 from windlass.training.options import Checkpoints, Ema
-from windlass.training.weights import applied, copied, put, weights
 
 
 def set_to(model, value):

@@ -13,8 +13,8 @@ import torch
 from standin import OPTIONS, Recorder, build, data, dev_scores, newest, same_run, train
 
 from windlass.core.errors import TrainingError
+from windlass.core.weights import weights
 from windlass.training.checkpoint import checkpoints
-from windlass.training.weights import weights
 
 
 @pytest.fixture(scope="module")

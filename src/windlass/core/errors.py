@@ -1,4 +1,4 @@
-"""The errors a user may meet. Each message says where, what, and how to mend it; the CLI prints it without a traceback."""
+"""The errors a user may meet: where, what, and how to mend it. The CLI prints them without a traceback."""
 
 from __future__ import annotations
 

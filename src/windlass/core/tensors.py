@@ -25,20 +25,21 @@ def write_bytes(path: Path, content: bytes) -> None:
     ...     (Path(folder) / "a.txt").read_text()
     'new'
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(path.name + ".part")
     try:
-        with beside.open("wb") as file:
+        with part.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(part, path)
     finally:
-        beside.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name must reach the disk too
-    finally:
-        os.close(folder)
+        part.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name must reach the disk too; elsewhere a folder cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def digest(tensors: dict[str, Tensor], note: str) -> str:

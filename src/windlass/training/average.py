@@ -8,8 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from windlass.core.weights import copied, weights
 from windlass.training.options import AverageOptions
-from windlass.training.weights import copied, weights
 
 
 class Average(Protocol):

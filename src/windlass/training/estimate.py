@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch
+from windlass.core.weights import copied, put, weights
 from windlass.training.loop import Batches
 from windlass.training.options import TrainOptions
 from windlass.training.progress import duration
 from windlass.training.randomness import untouched_randomness
 from windlass.training.schedule import own_chance
-from windlass.training.weights import copied, put, weights
 
 TRIED = 4  # batches timed, spread over an epoch
 MEGABYTE = 1024 * 1024

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Scored
+from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
 from windlass.training.interrupt import Stop, stop_on_signals
@@ -29,7 +30,6 @@ from windlass.training.randomness import random_state, restore_random, seed_all,
 from windlass.training.resume import changes
 from windlass.training.schedule import after_evaluation, learning_rate, own_chance
 from windlass.training.state import State, Tally, append_row, write_rows
-from windlass.training.weights import applied, copied, put, weights
 
 
 class Batches(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.training.checkpoint import write_atomically
+from windlass.core.tensors import write_bytes
 from windlass.training.observe import Row
 from windlass.training.schedule import PlateauState
 
@@ -122,9 +122,4 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     >>> len(path.read_text().splitlines())
     2
     """
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-
-    def write(part: Path) -> None:
-        part.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
+    write_bytes(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import TrainingError
+from windlass.core.errors import BundleError
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -45,15 +45,13 @@ def put(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     5.0
     """
     own = weights(model)
-    if own.keys() != tensors.keys() or any(own[n].shape != tensors[n].shape for n in own):
-        different = sorted(
-            n
-            for n in own.keys() | tensors.keys()
-            if n not in own or n not in tensors or own[n].shape != tensors[n].shape
-        )
-        raise TrainingError(
+    different = sorted(
+        n for n in own.keys() | tensors.keys() if n not in own or n not in tensors or own[n].shape != tensors[n].shape
+    )
+    if different:
+        raise BundleError(
             f"the saved weights are of another model: {', '.join(different[:3])}"
-            f"{' ...' if len(different) > 3 else ''} differ; resume with the recipe that began the run"
+            f"{' ...' if len(different) > 3 else ''} differ; use the recipe they were trained with"
         )
     with torch.no_grad():
         for name, tensor in own.items():
