@@ -39,7 +39,7 @@ class CharacterTokens(Options):
     """
 
     kind: Literal["characters"] = "characters"
-    min_count: int = Field(1, ge=1)  # a rarer one is unknown
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
 
 
 class GraphemeTokens(Options):
@@ -50,7 +50,7 @@ class GraphemeTokens(Options):
     """
 
     kind: Literal["graphemes"] = "graphemes"
-    min_count: int = Field(1, ge=1)
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
 
 
 class WordTokens(Options):
@@ -61,8 +61,8 @@ class WordTokens(Options):
     """
 
     kind: Literal["words"] = "words"
-    min_count: int = Field(1, ge=1)
-    size: int | None = Field(None, ge=5)  # the most ids, marks included; the most frequent words stay
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+    size: int | None = Field(None, ge=5, description="the most ids, marks included; the most frequent words stay")
 
 
 class BpeTokens(Options):
@@ -73,7 +73,7 @@ class BpeTokens(Options):
     """
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(8000, ge=5)  # the most ids, marks included; every character of the data has one in any case
+    size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
 class UnigramTokens(Options):
@@ -84,7 +84,7 @@ class UnigramTokens(Options):
     """
 
     kind: Literal["unigram"] = "unigram"
-    size: int = Field(8000, ge=5)
+    size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
 TokenOptions = Annotated[
@@ -101,9 +101,11 @@ class TextOptions(Options):
     WordTokens(kind='words', min_count=1, size=None)
     """
 
-    tokens: TokenOptions = CharacterTokens()
-    normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = "NFC"
-    lowercase: bool = False
+    tokens: TokenOptions = Field(CharacterTokens(), description="what a token is")
+    normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field(
+        "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
+    )
+    lowercase: bool = Field(False, description="lowercase the text first")
 
 
 def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:

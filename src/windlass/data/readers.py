@@ -44,13 +44,17 @@ class DataOptions(Options):
     3
     """
 
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel"] = "auto"  # auto: by the file's name
-    source: Column = 1
-    target: Column = 2
-    alignment: Column | None = None
-    header: Literal["auto"] | bool = "auto"  # auto: where a column has a name, or the first line looks like one
-    max_length: int = Field(1000, ge=1)  # characters a side; a longer line is skipped
-    strict: bool = False  # refuse a file instead of skipping, keeping or mending what is wrong
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel"] = Field(
+        "auto", description="auto: by the file's name"
+    )
+    source: Column = Field(1, description="column of the input, by number from 1 or by name")
+    target: Column = Field(2, description="column of the output, by number from 1 or by name")
+    alignment: Column | None = Field(None, description="column of gold links such as 0-0 1-2")
+    header: Literal["auto"] | bool = Field(
+        "auto", description="auto: where a column is chosen by name, or the first line looks like one"
+    )
+    max_length: int = Field(1000, ge=1, description="characters a side; a longer line is skipped")
+    strict: bool = Field(False, description="refuse a file instead of skipping, keeping or mending what is wrong")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from windlass.core.options import Options, named
 
 class _Search(Options):
     length_factor: float = Field(2.0, ge=0, description="an output has at most factor * source + plus tokens")
-    length_plus: int = Field(20, ge=1)
+    length_plus: int = Field(20, ge=1, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat a run of this many tokens; 0: allow it")
 
 
@@ -36,7 +36,7 @@ class Sample(_Search):
     temperature: float = Field(1.0, gt=0, description="below 1: safer, above 1: wilder")
     top_k: int = Field(0, ge=0, description="draw from the k likeliest only; 0: from all")
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
-    seed: int = 0
+    seed: int = Field(0, description="the same seed, the same draws")
 
 
 class Beam(_Search):
@@ -47,7 +47,7 @@ class Beam(_Search):
     """
 
     kind: Literal["beam"] = "beam"
-    size: int = Field(5, ge=1)
+    size: int = Field(5, ge=1, description="how many partial outputs to keep")
     length_penalty: float = Field(1.0, ge=0, description="outputs are ranked by log p / length ** penalty")
 
 

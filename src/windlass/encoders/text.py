@@ -46,8 +46,8 @@ class RecurrentEncoder(Encoder):
         """A recurrent encoder."""
 
         kind: Literal["recurrent"] = "recurrent"
-        embedding: EmbeddingOptions = Learned()
-        bidirectional: bool = True
+        embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the source tokens")
+        bidirectional: bool = Field(True, description="read the source in both directions")
 
         def build(self, vocabulary: int) -> RecurrentEncoder:
             """Make the encoder."""

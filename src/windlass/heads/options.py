@@ -40,7 +40,7 @@ class AttentionContext(Options):
     """
 
     kind: Literal["attention"] = "attention"
-    score: AttentionOptions = Additive.Options()
+    score: AttentionOptions = Field(Additive.Options(), description="how well a query fits a key")
     query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
 
@@ -67,8 +67,8 @@ class JoinedReadout(Options):
     """
 
     kind: Literal["joined"] = "joined"
-    size: int = Field(256, ge=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
+    size: int = Field(256, ge=1, description="units of the readout")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
 
 
 class DeepReadout(Options):
@@ -79,8 +79,8 @@ class DeepReadout(Options):
     """
 
     kind: Literal["deep"] = "deep"
-    size: int = Field(256, ge=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
+    size: int = Field(256, ge=1, description="units of the readout")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
 
 
 ReadoutOptions = Annotated[StateReadout | JoinedReadout | DeepReadout, Field(discriminator="kind"), named]
@@ -94,11 +94,13 @@ class TextHeadOptions(StackOptions):
     'state'
     """
 
-    embedding: EmbeddingOptions = Learned()
-    start: Literal["zeros", "learned", "summary", "final"] = Field("zeros", description="where the state comes from")
-    context: ContextOptions = AttentionContext()
+    embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the tokens fed back in")
+    start: Literal["zeros", "learned", "summary", "final"] = Field(
+        "zeros", description="the first state: zeros, learned, the encoder's summary, or its last states (final)"
+    )
+    context: ContextOptions = Field(AttentionContext(), description="what is seen of the source at every step")
     feedback: bool = Field(True, description="feed the last output back in")
-    readout: ReadoutOptions = StateReadout()
+    readout: ReadoutOptions = Field(StateReadout(), description="what the output layer looks at")
 
     @model_validator(mode="after")
     def _fits(self) -> TextHeadOptions:

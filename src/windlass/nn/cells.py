@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
+from windlass.nn import fused
 from windlass.nn.product import Product
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
@@ -66,13 +67,19 @@ class Cell(nn.Module, ABC):
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Take one step from a state, each part (B, H), with a projected input (B, G)."""
 
+    def whole(
+        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, CellState] | None:
+        """Run over projected inputs (S, B, G) in one piece, where there is a fused way; else None."""
+        return None
+
     def zeros(self, rows: int, like: Tensor) -> CellState:
         """The state of all zeros for a number of rows, on the device and of the type of `like`."""
         return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
 
 
 class _CellOptions(Options):
-    bias: bool = True
+    bias: bool = Field(True, description="add a learned constant to every gate")
     orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
 
 
@@ -92,7 +99,7 @@ class RNN(Cell):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
-        activation: Activation = "tanh"
+        activation: Activation = Field("tanh", description="what the sum goes through; identity: nothing")
 
         def build(self, input_size: int, size: int) -> RNN:
             """Make the cell."""
@@ -132,7 +139,7 @@ class LSTM(Cell):
 
         kind: Literal["lstm"] = "lstm"
         output: Literal["tanh", "sigmoid"] = Field("tanh", description="what the cell goes through on its way out")
-        peepholes: bool = False
+        peepholes: bool = Field(False, description="let the gates see the cell's content")
         forget_bias: float | None = Field(None, description="first value of the forget gate's bias; 1 if not given")
 
         @model_validator(mode="after")
@@ -148,6 +155,7 @@ class LSTM(Cell):
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options.bias)  # gates in the order i, f, o, g
         self.output = _ACTIVATIONS[options.output]
+        self.plain = options.output == "tanh" and not options.peepholes
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
         self.reset(options.orthogonal)
         if self.bias is not None:
@@ -168,6 +176,13 @@ class LSTM(Cell):
             c = f * c + i * g
             o = torch.sigmoid(o + self.peepholes[2] * c)
         return o * self.output(c), c
+
+    def whole(
+        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, CellState] | None:
+        """The usual LSTM is fused; peepholes and another way out are not."""
+        h, c = state
+        return fused.lstm(projected, (h, c), self.weight_h, real, reverse) if self.plain else None
 
 
 @final
@@ -220,6 +235,15 @@ class GRU(Cell):
             n = torch.tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
         return (torch.lerp(n, h, z),)
 
+    def whole(
+        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, CellState] | None:
+        """Fused where the reset gate acts after the product."""
+        if self.before:
+            return None
+        bias = projected.new_zeros(self.size) if self.bias_h is None else self.bias_h
+        return fused.gru(projected, (state[0],), self.weight_h, bias, real, reverse)
+
 
 @final
 class Leaky(Cell):
@@ -240,7 +264,7 @@ class Leaky(Cell):
         """A leaky cell."""
 
         kind: Literal["leaky"] = "leaky"
-        project: bool = True
+        project: bool = Field(True, description="multiply the input by a learned matrix; false: sizes must be equal")
 
         def build(self, input_size: int, size: int) -> Leaky:
             """Make the cell."""

@@ -27,7 +27,7 @@ class Learned(_Embedding):
     """
 
     kind: Literal["learned"] = "learned"
-    size: int = Field(256, ge=1)
+    size: int = Field(256, ge=1, description="the length of a vector")
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table."""
@@ -57,7 +57,7 @@ class Vectors(_Embedding):
     """
 
     kind: Literal["vectors"] = "vectors"
-    path: str
+    path: str = Field(description="a text file, a word and its numbers a line")
     size: int = Field(ge=1, description="the size of the vectors in the file")
     freeze: bool = Field(False, description="keep the vectors as they are")
 

@@ -23,9 +23,9 @@ class StackOptions(Options):
     'gru'
     """
 
-    cell: CellOptions = LSTM.Options()
+    cell: CellOptions = Field(LSTM.Options(), description="what takes a step")
     size: int = Field(256, ge=1, description="units a layer (and a direction)")
-    layers: int = Field(1, ge=1)
+    layers: int = Field(1, ge=1, description="how many layers stand on each other")
     connect: Literal["plain", "residual", "highway"] = Field("plain", description="how a layer joins the one below")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what every layer puts out")
     locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational)")
@@ -52,23 +52,36 @@ def run(
     >>> torch.equal(outputs[:, -1], h)
     True
     """
-    B, S, _ = x.shape
-    steps = cell.project(x.transpose(0, 1)).unbind(0)  # S of (B, G): one product for the whole sequence
-    now = cell.zeros(B, x) if state is None else state
-    real = None if mask is None else mask.t()[..., None]  # (S, B, 1)
-    full = [True] * S if mask is None else mask.all(0).tolist()
-    products = cell.products()
-    outputs: list[Tensor] = [x.new_empty(0)] * S
-    for t in reversed(range(S)) if reverse else range(S):
-        new = cell.step(steps[t], now, products)
+    if not x.size(1):
+        return x.new_zeros(x.size(0), 0, cell.size), cell.zeros(x.size(0), x) if state is None else state
+    projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
+    start = cell.zeros(x.size(0), x) if state is None else state
+    real = None if mask is None or bool(mask.all()) else mask.t()[..., None]  # (S, B, 1)
+    outputs, last = cell.whole(projected, start, real, reverse) or stepwise(cell, projected, start, real, reverse)
+    return (outputs if real is None else outputs * real).transpose(0, 1), last
+
+
+def stepwise(
+    cell: Cell, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
+) -> tuple[Tensor, CellState]:
+    """Run a cell step by step over projected inputs (S, B, G), for cells that have no fused way.
+
+    >>> from windlass.nn.cells import RNN
+    >>> cell = RNN.Options().build(3, 4)
+    >>> outputs, (h,) = stepwise(cell, torch.randn(5, 2, 4), cell.zeros(2, torch.zeros(1)), None, reverse=True)
+    >>> torch.equal(outputs[0], h)
+    True
+    """
+    steps, products = projected.unbind(0), cell.products()
+    full = [True] * len(steps) if real is None else real.flatten(1).all(1).tolist()
+    outputs: list[Tensor] = list(steps)  # to be replaced
+    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
+        new = cell.step(steps[t], state, products)
         if real is not None and not full[t]:
-            new = tuple(torch.where(real[t], n, o) for n, o in zip(new, now, strict=True))
-        now = new
-        outputs[t] = now[0]
-    if not S:
-        return x.new_zeros(B, 0, cell.size), now
-    stacked = torch.stack(outputs, dim=1)
-    return stacked if real is None or all(full) else stacked * mask[..., None], now  # type: ignore[index]
+            new = tuple(torch.where(real[t], n, o) for n, o in zip(new, state, strict=True))
+        state = new
+        outputs[t] = state[0]
+    return torch.stack(outputs), state
 
 
 @dataclass(frozen=True)

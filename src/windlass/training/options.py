@@ -18,8 +18,10 @@ class Adam(Options):
 
     kind: Literal["adam"] = "adam"
     lr: float = Field(1e-3, gt=0, description="learning rate at its highest")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
-    eps: float = Field(1e-8, gt=0)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.999), description="how slowly the averages of the gradient and of its square move"
+    )
+    eps: float = Field(1e-8, gt=0, description="added to the root of the second average")
     weight_decay: float = Field(0.0, ge=0, description="L2, on matrices only (not on biases and other vectors)")
 
 
@@ -32,8 +34,10 @@ class AdamW(Options):
 
     kind: Literal["adamw"] = "adamw"
     lr: float = Field(1e-3, gt=0, description="learning rate at its highest")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
-    eps: float = Field(1e-8, gt=0)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.999), description="how slowly the averages of the gradient and of its square move"
+    )
+    eps: float = Field(1e-8, gt=0, description="added to the root of the second average")
     weight_decay: float = Field(0.01, gt=0, description="matrices shrink by lr * this at every step")
 
 
@@ -46,8 +50,8 @@ class SGD(Options):
 
     kind: Literal["sgd"] = "sgd"
     lr: float = Field(0.1, gt=0, description="learning rate at its highest")
-    momentum: float = Field(0.0, ge=0, lt=1)
-    nesterov: bool = False
+    momentum: float = Field(0.0, ge=0, lt=1, description="how much of the last update goes into the next")
+    nesterov: bool = Field(False, description="look ahead along the momentum")
     weight_decay: float = Field(0.0, ge=0, description="L2, on matrices only (not on biases and other vectors)")
 
     @model_validator(mode="after")
@@ -81,7 +85,7 @@ class Plateau(Options):
 
     kind: Literal["plateau"] = "plateau"
     warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
-    factor: float = Field(0.5, gt=0, lt=1)
+    factor: float = Field(0.5, gt=0, lt=1, description="what the rate is multiplied by when it falls")
     patience: int = Field(2, ge=1, description="evaluations without a better dev score before the rate falls")
     minimum: float = Field(1e-6, ge=0, description="the lowest learning rate")
 
@@ -147,7 +151,7 @@ class Ema(Options):
     """
 
     kind: Literal["ema"] = "ema"
-    decay: float = Field(0.999, gt=0, lt=1)
+    decay: float = Field(0.999, gt=0, lt=1, description="how slowly the average moves")
 
 
 class Checkpoints(Options):
@@ -158,7 +162,7 @@ class Checkpoints(Options):
     """
 
     kind: Literal["checkpoints"] = "checkpoints"
-    count: int = Field(5, ge=2)
+    count: int = Field(5, ge=2, description="how many evaluations back the mean goes")
 
 
 AverageOptions = Annotated[NoAverage | Ema | Checkpoints, Field(discriminator="kind"), named]
@@ -183,7 +187,7 @@ class ConstantSampling(Options):
     """
 
     kind: Literal["constant"] = "constant"
-    chance: float = Field(0.1, gt=0, le=1)
+    chance: float = Field(0.1, gt=0, le=1, description="of its own last token instead of the right one")
 
 
 class LinearSampling(Options):
@@ -194,9 +198,9 @@ class LinearSampling(Options):
     """
 
     kind: Literal["linear"] = "linear"
-    first: float = Field(0.0, ge=0, le=1)
-    last: float = Field(0.25, ge=0, le=1)
-    epochs: float = Field(10, gt=0)
+    first: float = Field(0.0, ge=0, le=1, description="the chance at the start")
+    last: float = Field(0.25, ge=0, le=1, description="the chance at the end")
+    epochs: float = Field(10, gt=0, description="how long the way from first to last takes")
 
     @model_validator(mode="after")
     def _all_used(self) -> LinearSampling:
@@ -213,7 +217,7 @@ class InverseSigmoidSampling(Options):
     """
 
     kind: Literal["inverse_sigmoid"] = "inverse_sigmoid"
-    k: float = Field(1000.0, ge=1)
+    k: float = Field(1000.0, ge=1, description="the higher, the later the chance rises")
 
 
 SamplingOptions = Annotated[
@@ -231,8 +235,8 @@ class TrainOptions(Options):
     0.1
     """
 
-    optimiser: OptimiserOptions = Adam()
-    schedule: ScheduleOptions = Constant()
+    optimiser: OptimiserOptions = Field(Adam(), description="how gradients become updates")
+    schedule: ScheduleOptions = Field(Constant(), description="how the learning rate moves over the run")
     clip: float | None = Field(1.0, gt=0, description="gradients longer than this are scaled down to it")
     epochs: int = Field(30, ge=1, description="passes over the data")
     minutes: float | None = Field(
@@ -243,8 +247,8 @@ class TrainOptions(Options):
     batch_tokens: int = Field(2048, ge=1, description="the most a batch may hold: rows x its longest sequence")
     evaluate_steps: int | None = Field(None, ge=1, description="evaluate every so many steps, not every epoch")
     patience: int = Field(10, ge=0, description="stop after so many evaluations without a better one; 0: never")
-    average: AverageOptions = NoAverage()
-    sampling: SamplingOptions = NoSampling()
+    average: AverageOptions = Field(NoAverage(), description="what is evaluated and kept")
+    sampling: SamplingOptions = Field(NoSampling(), description="how often the decoder is fed its own last token")
     checkpoint_minutes: float = Field(2.0, gt=0, description="checkpoint this often, and at each evaluation")
     threads: int | None = Field(None, ge=1, description="CPU threads; the result is exact for one number of them")
 

@@ -1,0 +1,43 @@
+"""What every benchmark on real data shares: where the data is, how busy the machine was, where results go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from windlass.training.environment import environment
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def data(part: str) -> Path:
+    """A folder of the development data, or a clear word and the end."""
+    root = os.environ.get("WINDLASS_DATA")
+    path = Path(root) / part if root else None
+    if path is None or not path.is_dir():
+        sys.exit(f"this benchmark needs {part} under the folder that WINDLASS_DATA names; it is not there")
+    return path
+
+
+def load() -> list[float]:
+    """How busy the machine is: processes that want a core, over 1, 5 and 15 minutes."""
+    return [round(x, 2) for x in os.getloadavg()]
+
+
+def report(name: str, content: dict[str, Any]) -> None:
+    """Write a result, with the command and the machine it came from."""
+    RESULTS.mkdir(exist_ok=True)
+    whole = {
+        "command": " ".join(["python", *sys.argv]),
+        **content,
+        "environment": environment(),
+        "threads": torch.get_num_threads(),
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"written to {path}")

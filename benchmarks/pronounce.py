@@ -1,0 +1,103 @@
+"""SIGMORPHON 2020, grapheme to phoneme: ten languages with one recipe, 3,600 words each.
+
+    python benchmarks/pronounce.py --runs runs/g2p            train and score on dev
+    python benchmarks/pronounce.py --runs runs/g2p --test     score the same models on test, once, and write the result
+
+Published LSTM baseline (Gorman et al. 2020), word error rate on test: mean 18.53.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from common import data, load, report
+
+from windlass.bundle import Bundle
+from windlass.data.readers import read
+from windlass.evaluate import evaluate
+from windlass.experiment import baseline_metrics, load_baseline, read_data, run
+from windlass.recipe import compose, setting
+from windlass.training.observe import Silent
+
+PUBLISHED = {
+    "arm": 14.67, "bul": 31.11, "fre": 6.22, "geo": 26.44, "gre": 18.89,
+    "hin": 6.67, "hun": 5.33, "ice": 10.00, "kor": 46.89, "lit": 19.11,
+}  # fmt: skip
+
+
+def folder(runs: Path, language: str, seed: int) -> Path:
+    return runs / f"{language}-{seed}"
+
+
+def train(language: str, seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    out = folder(runs, language, seed)
+    if (out / "weights.safetensors").exists() and not (out / "training" / "running").exists():
+        return {"language": language, "seed": seed, "dev": Bundle.load(out).scores}
+    root = data("g2p/sigmorphon2020")
+    files = {
+        "train": [str(root / "train" / f"{language}_train.tsv")],
+        "dev": str(root / "dev" / f"{language}_dev.tsv"),
+    }
+    recipe = compose("pronounce", None, [{"seed": seed, "data": files}, *map(setting, settings)])
+    before, started = load(), time.time()
+    outcome = run(recipe, read_data(recipe), out, Silent())
+    minutes = (time.time() - started) / 60
+    row = {"language": language, "seed": seed, "dev": outcome.dev.metrics, "minutes": round(minutes, 2)}
+    print(row | {"load": before}, flush=True)
+    return row | {"load": before}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1], help="several make an ensemble too")
+    parser.add_argument("--jobs", type=int, default=2, help="languages side by side, one thread each")
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--test", action="store_true", help="score on test and write the result")
+    options = parser.parse_args()
+    jobs = [(lang, seed) for seed in options.seeds for lang in options.languages]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        futures = [pool.submit(train, lang, seed, options.runs, options.settings) for lang, seed in jobs]
+        rows = [future.result() for future in futures]
+    for seed in options.seeds:
+        scores = [row["dev"]["wer"] for row in rows if row["seed"] == seed]
+        print(f"seed {seed}: mean dev WER {fmean(scores):.2f} over {len(scores)} languages")
+    if options.test:
+        score_test(options.runs, options.languages, options.seeds, rows)
+
+
+def score_test(runs: Path, languages: list[str], seeds: list[int], trained: list[dict[str, Any]]) -> None:
+    torch.set_num_threads(2)
+    root = data("g2p/sigmorphon2020")
+    rows = []
+    for language in languages:
+        examples = read(root / "test" / f"{language}_test.tsv").examples
+        bundles = [Bundle.load(folder(runs, language, seed)) for seed in seeds]
+        single = [evaluate([bundle], examples).metrics for bundle in bundles]
+        row = {
+            "language": language,
+            "published": PUBLISHED[language],
+            "baseline": baseline_metrics(load_baseline(folder(runs, language, seeds[0])), "pronounce", examples),
+            "single": {name: fmean(m[name] for m in single) for name in single[0]},
+            "each": [m["wer"] for m in single],
+        }
+        if len(bundles) > 1:
+            row["ensemble"] = evaluate(bundles, examples).metrics
+        rows.append(row)
+        print(row, flush=True)
+    kinds = [kind for kind in ("single", "ensemble") if kind in rows[0]]
+    means = {kind: {m: fmean(row[kind][m] for row in rows) for m in ("wer", "per")} for kind in kinds}
+    print(means)
+    report("pronounce", {"mean": means, "published_mean": fmean(PUBLISHED.values()), "rows": rows, "trained": trained})
+
+
+if __name__ == "__main__":
+    main()
