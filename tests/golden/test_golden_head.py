@@ -1,6 +1,7 @@
 """The decoder, against its equations written out step by step with whole, unsplit inputs."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -46,6 +47,12 @@ def layered(head, x, states):
     return x, after
 
 
+def vector(head, y):
+    """A token's row of the table; a tied table is small, and what is read from it is enlarged by sqrt(E)."""
+    tied = head.output.weight is head.embedding.table
+    return head.embedding.table[y][None] * (math.sqrt(E) if tied else 1)
+
+
 def by_equation(model, row, context, readout, start, query="previous", feeding=False, target=None):
     """Log probabilities (T, V) and attention of one row, its source cut to its length; None: nothing fed back."""
     head, memory = model.head, model.encode(BATCH).select(torch.tensor([row]))
@@ -54,7 +61,7 @@ def by_equation(model, row, context, readout, start, query="previous", feeding=F
     coverage = torch.zeros(1, memory.mask.size(1), dtype=torch.float64)
     rows, seen = [], []
     for y in [BOS, *(TARGET.values[row].tolist() if target is None else target)][:-1]:
-        e = torch.zeros(1, 0).double() if head.embedding is None else head.embedding.table[y][None]
+        e = torch.zeros(1, 0).double() if head.embedding is None else vector(head, y)
         pieces, c = [e], None
 
         def attend(q, received):

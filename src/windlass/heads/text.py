@@ -190,6 +190,7 @@ class TextHead(nn.Module):
         self.output = nn.Linear(self.readout_size, vocabulary)
         if tie and self.embedding is not None:
             assert isinstance(self.embedding.table, nn.Parameter)
+            self.embedding.shrink()
             self.output.weight = self.embedding.table
 
     # -- one step at a time: what search sees

@@ -31,8 +31,7 @@ class Learned(_Embedding):
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table."""
-        table = nn.Parameter(torch.randn(vocabulary, self.size) * self.size**-0.5)
-        return Embedding(table, self.dropout)
+        return Embedding(nn.Parameter(torch.randn(vocabulary, self.size)), self.dropout)
 
 
 class OneHot(_Embedding):
@@ -63,7 +62,7 @@ class Vectors(_Embedding):
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table; `Embedding.load` fills it."""
-        table = torch.randn(vocabulary, self.size) * self.size**-0.5
+        table = torch.randn(vocabulary, self.size)
         return Embedding(table if self.freeze else nn.Parameter(table), self.dropout)
 
 
@@ -82,6 +81,7 @@ class Embedding(nn.Module):
 
     def __init__(self, table: Tensor, dropout: float = 0.0):
         super().__init__()
+        self.scale = 1.0
         if isinstance(table, nn.Parameter):
             self.table = table
         else:
@@ -93,9 +93,23 @@ class Embedding(nn.Module):
         """The length of a vector."""
         return self.table.size(1)
 
+    def shrink(self) -> None:
+        """Make the table fit to be an output layer's too: small weights there, vectors of the usual length here.
+
+        The table shrinks by sqrt(E), and what is looked up in it grows by as much (Vaswani et al. 2017).
+
+        >>> embedding = Embedding(nn.Parameter(torch.ones(2, 4)))
+        >>> embedding.shrink()
+        >>> embedding.table[0].tolist(), embedding(torch.tensor([0]))[0].tolist()
+        ([0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0])
+        """
+        self.scale = float(self.size**0.5)
+        self.table.data /= self.scale
+
     def forward(self, ids: Tensor) -> Tensor:
         """(...) -> (..., E)."""
-        return F.dropout(F.embedding(ids, self.table), self.dropout, self.training)
+        vectors = F.embedding(ids, self.table)
+        return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:
         """Fill in the vectors of the words that a file has; return how many it had.
@@ -124,7 +138,7 @@ class Embedding(nn.Module):
                     )
                 if word in wanted:
                     try:
-                        self.table[wanted[word]] = torch.tensor([float(n) for n in numbers])
+                        self.table[wanted[word]] = torch.tensor([float(n) for n in numbers]) / self.scale
                     except ValueError:
                         raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
                     found.add(word)
