@@ -65,9 +65,11 @@ def _size(examples: Sequence[Example], sentences: bool) -> Choice:
     batch = max(200, int(rows * tokens / 100 + 1) * 100)
     dropout = 0.3 if count < 100_000 else 0.2
     part = {"size": units, "dropout": dropout}
+    steps = epochs * max(1, int(count * tokens / batch))
+    warmup = min(200, steps // 10)  # of a short run, most must be left for learning
     over = {
         "model": {"encoder": part, "decoder": part},
-        "train": {"epochs": epochs, "batch_tokens": batch},
+        "train": {"epochs": epochs, "batch_tokens": batch, "schedule": {"kind": "cosine", "warmup": warmup}},
     }
     said = f"{units} units a layer, {epochs} epochs, batches of {batch} tokens, as there are {count:,} examples"
     return over, said

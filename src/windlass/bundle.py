@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import BundleError, RecipeError
+from windlass.core.errors import BundleError, RecipeError, WindlassError
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
 from windlass.core.weights import put, weights
 from windlass.data.codecs import TextCodec
@@ -96,6 +96,7 @@ class Bundle:
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
         """Read a bundle; whatever is wrong with it is said in one line."""
+        check_device(device)
         recipe, codecs = load_definition(folder)
         tensors, scores = load_weights(folder)
         model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
@@ -104,6 +105,19 @@ class Bundle:
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
         return cls(recipe, codecs, model.to(device).eval(), scores)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have.
+
+    >>> check_device("warp")
+    Traceback (most recent call last):
+    windlass.core.errors.WindlassError: no device 'warp' on this machine: use cpu
+    """
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise WindlassError(f"no device {device!r} on this machine: use cpu") from None
 
 
 def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
@@ -151,7 +165,10 @@ def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
         )
     for name in _FILES:
         if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
-            raise BundleError(f"{folder / name}: changed or damaged: its checksum does not match bundle.json")
+            raise BundleError(
+                f"{folder / name}: changed or damaged: its checksum does not match bundle.json; put it back (options "
+                "are changed on the command line, not here)"
+            )
     try:
         recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
         return recipe, Codecs.from_json(_json(folder, "codecs.json"))
@@ -178,6 +195,8 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: /nowhere/weights.safetensors: no such file
     """
+    if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
+        raise BundleError(f"{folder}: has no weights yet: its training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
     return tensors, {str(name): float(value) for name, value in note.get("scores", {}).items()}
 

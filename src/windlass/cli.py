@@ -13,7 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, BinaryIO
 
-import click
 import typer
 
 from windlass import __version__
@@ -21,10 +20,10 @@ from windlass.bundle import Bundle, load_definition
 from windlass.core.errors import DataError, WindlassError, nearest
 from windlass.core.records import Prediction
 from windlass.data.doctor import examine
-from windlass.data.readers import DataOptions, read
+from windlass.data.readers import DataOptions, ReadResult, read
 from windlass.demo import demonstrate
 from windlass.demo_data import SCRIPTS
-from windlass.evaluate import alignment_figures, evaluate, predict
+from windlass.evaluate import alignment_figures, evaluate, predict, score
 from windlass.experiment import Outcome, baseline_metrics, load_baseline, pick, read_data, run
 from windlass.explain.attention import draw, explain
 from windlass.metrics.text import signatures
@@ -156,6 +155,17 @@ def _bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]
     return [Bundle.load(path, device) for path in (folder, *(also or []))]
 
 
+def _read(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
+    """Read data the way the model's own data was read, unless told otherwise, and say what is wrong with it."""
+    reading = bundle.recipe.data.model_dump(mode="json", include=set(DataOptions.model_fields))
+    result = read(file, DataOptions.model_validate(reading | columns))
+    for finding in result.findings[:5]:
+        say(str(finding))
+    if len(result.findings) > 5:
+        say(f"and {len(result.findings) - 5} more; see: windlass doctor {file}")
+    return result
+
+
 @app.command("evaluate")
 def evaluate_command(
     folder: Folder,
@@ -179,13 +189,7 @@ def evaluate_command(
     options = search_options(
         first.recipe.search, kind=search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams
     )
-    reading = first.recipe.data.model_dump(mode="json", include=set(DataOptions.model_fields))
-    reading |= _columns(source, target, alignment, format)
-    result = read(file, DataOptions.model_validate(reading))
-    for finding in result.findings[:5]:
-        say(str(finding))
-    if len(result.findings) > 5:
-        say(f"and {len(result.findings) - 5} more; see: windlass doctor {file}")
+    result = _read(first, file, _columns(source, target, alignment, format))
     found = evaluate(bundles, result.examples, options)
     metrics = dict(found.metrics)
     cheap = load_baseline(folder)
@@ -280,12 +284,15 @@ def _chunks(file: str) -> Iterator[list[str]]:
     if file == "-":
         yield from _read_chunks(sys.stdin.buffer, "stdin", 1 if sys.stdin.isatty() else 1000)
         return
+    with _opened(file) as stream:
+        yield from _read_chunks(stream, file, 1000)
+
+
+def _opened(file: str) -> BinaryIO:
     try:
-        stream = Path(file).open("rb")
+        return Path(file).open("rb")
     except OSError as error:
         raise DataError(f"{file}: cannot read: {error.strerror}") from None
-    with stream:
-        yield from _read_chunks(stream, file, 1000)
 
 
 def _read_chunks(stream: BinaryIO, name: str, size: int) -> Iterator[list[str]]:
@@ -301,6 +308,23 @@ def _read_chunks(stream: BinaryIO, name: str, size: int) -> Iterator[list[str]]:
                 say(f"{name}:{number}: not valid UTF-8: what cannot be read is taken as unknown")
             lines.append(text.strip())
         yield lines
+
+
+@app.command("score")
+def score_command(
+    folder: Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="data with inputs and the outputs to score")],
+    json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with attention")] = False,
+    source: Source = None,
+    target: Target = None,
+    format: Format = None,
+    device: Device = "cpu",
+) -> None:
+    """Say how likely given outputs are: a line an example, its log probability and the output."""
+    bundle = Bundle.load(folder, device)
+    result = _read(bundle, file, _columns(source, target, None, format))
+    for prediction in score(bundle, [(e.source, e.target) for e in result.examples]):
+        print(_line(prediction, True) if json_ else f"{prediction.score:.4f}\t{prediction.text}")
 
 
 @app.command("explain")
@@ -397,15 +421,11 @@ def main() -> None:
     True
     """
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        app()
     except WindlassError as error:
         say(f"windlass: {error}")
         sys.exit(1)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         say("stopped")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as in `windlass predict ... | head`

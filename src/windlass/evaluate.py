@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Hypothesis, Prediction
 from windlass.data.codecs import EOS
 from windlass.data.examples import Example, group
@@ -47,6 +47,8 @@ def predict(
     if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     options = options or first.recipe.search
+    if nbest > 1 and options.kind == "greedy":
+        raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
     places = [n for n, text in enumerate(texts) if text.strip()]
     encoded = [[Encoded(b.codecs.source.encode(texts[n]), None) for n in places] for b in bundles]
     predictions = [NO_PREDICTION] * len(texts)
@@ -72,6 +74,7 @@ def predict(
 def _prediction(bundle: Bundle, text: str, hypothesis: Hypothesis) -> Prediction:
     source, target = bundle.codecs.source, bundle.codecs.target
     pieces = (*source.pieces(text), source.token(EOS))
+    # Of an output that the length limit cut off, the confidence is that of any output which begins so.
     weights = hypothesis.weights
     attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
     return Prediction(

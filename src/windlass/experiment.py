@@ -32,6 +32,9 @@ from windlass.training.estimate import estimate
 from windlass.training.loop import fit
 from windlass.training.observe import Fitted, Observer
 
+SPLIT_SEED = 1
+"""The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
+
 Note = Callable[[str], None]
 Pairs = Sequence[tuple[str, str]]
 
@@ -81,7 +84,7 @@ def read_data(recipe: Recipe) -> Data:
     examples = [e for result in train for e in result.examples]
     if dev:
         return Data(tuple(expand(examples)), dev[0].examples, report)
-    learned, held = split(examples, files.dev_fraction, recipe.seed)
+    learned, held = split(examples, files.dev_fraction, SPLIT_SEED)
     return Data(tuple(expand(learned)), tuple(held), report)
 
 
@@ -100,7 +103,7 @@ def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
     if dev is not None:
         second = examples(dev, "dev")
         return Data(first.examples, second.examples, survey([first], [second]))
-    learned, held = split(first.examples, recipe.data.dev_fraction, recipe.seed)
+    learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
     return Data(tuple(learned), tuple(held), survey([first]))
 
 

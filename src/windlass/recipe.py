@@ -106,38 +106,47 @@ def parse(content: dict[str, Any], where: str = "recipe") -> Recipe:
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        lines = [f"{where}: {_explain(dict(e))}" for e in error.errors()]
-        raise RecipeError("\n".join(lines)) from None
+        said: dict[str, str] = {}
+        for found in error.errors():
+            key, what = _explain(dict(found))
+            said.setdefault(key, f"{key}: {what}" if key else what)  # a value that no kind of a union fits is one error
+        raise RecipeError("; ".join(f"{where}: {line}" for line in said.values())) from None
 
 
-def _explain(error: dict[str, Any]) -> str:
-    """One line for one of pydantic's errors: the key as the user wrote it, and how to mend it."""
+def _explain(error: dict[str, Any]) -> tuple[str, str]:
+    """One of pydantic's errors as the key that the user wrote, and what is wrong with it."""
     path: list[str] = []
     known: dict[str, Any] = dict(Recipe.model_fields)
     choices: dict[str, type[Options]] = {}
+    leaf = False
     for part in error["loc"]:
         if part in choices:  # the tag of a union: not a key that the user wrote
             known, choices = dict(choices[part].model_fields), {}
             continue
-        if (part in known and error["type"] != "extra_forbidden") or part in known:
+        if leaf and not isinstance(part, int):  # pydantic's name of a type: not a key either
+            continue
+        if part in known and not leaf:
             annotation = known[part].annotation
             inner = annotation if isinstance(annotation, type) else None
             choices = members(annotation) if get_args(annotation) else {}
+            leaf = not choices and not (inner and issubclass(inner, Options))
             known = dict(inner.model_fields) if inner and issubclass(inner, Options) else known
         path.append(str(part))
     key = ".".join(path)
     kind, given = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        return f"{key}: unknown key; {nearest(path[-1], known)}"
+        return key, f"unknown key; {nearest(path[-1], known)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         tag = given.get("kind") if isinstance(given, dict) else given
         if tag is None:
-            return f"{key}: say which kind; known: {', '.join(sorted(choices))}"
-        return f"{key}: no kind {str(tag)!r}; {nearest(str(tag), choices)}"
+            return key, f"say which kind; known: {', '.join(sorted(choices))}"
+        return key, f"no kind {str(tag)!r}; {nearest(str(tag), choices)}"
     message = str(error["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
-        return f"{key}: {message}" if key else message
-    return f"{key}: {message[:1].lower()}{message[1:]}, not {given!r}"
+        return key, message
+    if kind == "model_type":
+        return key, f"holds options of its own, such as {key}.{next(iter(known))}, and is not {given!r}"
+    return key, f"{message[:1].lower()}{message[1:]}, not {given!r}"
 
 
 def merge(base: Any, over: Any) -> Any:
@@ -164,10 +173,14 @@ def setting(text: str) -> dict[str, Any]:
     {'train': {'epochs': 5}}
     """
     key, equals, value = text.partition("=")
-    if not equals or not key.strip():
+    names = key.strip().split(".")
+    if not equals or not all(names):
         raise RecipeError(f"--set {text}: write it as key=value, such as --set train.epochs=5")
-    content: Any = yaml.safe_load(value) if value.strip() else None
-    for name in reversed(key.strip().split(".")):
+    try:
+        content: Any = yaml.safe_load(value) if value.strip() else None
+    except yaml.YAMLError:
+        raise RecipeError(f"--set {text}: the value is not valid YAML; quote it if it is text") from None
+    for name in reversed(names):
         content = {name: content}
     return content  # type: ignore[no-any-return]
 
@@ -199,6 +212,8 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
             over = read_yaml(file.read_text(encoding="utf-8"), where)
         except OSError as error:
             raise RecipeError(f"{file}: cannot read the recipe: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
         raise RecipeError(f"{where}: its task is {over['task']}, but --task says {task}")
     content = merge(default(task or over.get("task", "text")), over)

@@ -28,6 +28,10 @@ def explain(bundle: Bundle, text: str, target: str | None = None, search: Search
     """
     if not text.strip():
         raise WindlassError("there is nothing to explain in a blank text")
+    if target is not None and not target.strip():
+        raise WindlassError("there is nothing to explain in a blank target")
+    if target is not None and search is not None:
+        raise WindlassError("a search has no use where the target is given: leave one of them out")
     found = score(bundle, [(text, target)])[0] if target is not None else predict([bundle], [text], search)[0]
     return replace(found, alternatives=())
 

@@ -269,7 +269,7 @@ class TextHead(nn.Module):
     # -- whole targets at once: training and forced decoding
 
     def teach(self, memory: Memory, target: Tensor, own: float = 0.0) -> Taught:
-        """Run targets (B, T) through the decoder, feeding in the right token, or, with chance `own`, its own last one."""
+        """Run targets (B, T) through the decoder, fed the right tokens, or, with chance `own`, its own last one."""
         source, state = self.begin(memory)
         tokens = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
         if own > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 import torch
 from pydantic import Field
@@ -123,11 +123,7 @@ class Embedding(nn.Module):
         """
         wanted = {word: i for i, word in enumerate(words)}
         found: set[str] = set()
-        try:
-            lines = Path(path).open(encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"{path}: cannot read word vectors: {error.strerror}") from None
-        with lines, torch.no_grad():
+        with _opened(path) as lines, torch.no_grad():
             for number, line in enumerate(_decoded(lines, path), 1):
                 word, *numbers = line.rstrip().split(" ")
                 if number == 1 and word.isdigit() and numbers == [str(self.size)]:  # "count size"
@@ -143,6 +139,13 @@ class Embedding(nn.Module):
                         raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
                     found.add(word)
         return len(found)
+
+
+def _opened(path: str) -> TextIO:
+    try:
+        return Path(path).open(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot read word vectors: {error.strerror}") from None
 
 
 def _decoded(lines: Iterable[str], path: str) -> Iterator[str]:
