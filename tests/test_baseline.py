@@ -9,7 +9,6 @@ from windlass.baseline import (
     copy,
     fit,
     letter_by_letter,
-    memory,
     most_frequent,
 )
 from windlass.core.errors import DataError, RecipeError
@@ -23,14 +22,6 @@ def test_copy_repeats_the_source():
 
 def test_most_frequent_says_the_commonest_target_whatever_it_is_asked():
     assert most_frequent([("a", "x"), ("b", "y"), ("c", "y")]).predict(["a", "zzz"]) == ["y", "y"]
-
-
-def test_memory_knows_the_training_data_and_copies_the_rest():
-    assert memory([("a", "x"), ("a", "y"), ("a", "y"), ("b", "z")]).predict(["a", "b", "c"]) == [
-        "y",
-        "z",
-        "c",
-    ]
 
 
 def test_letter_by_letter_spells_words_it_has_never_seen():

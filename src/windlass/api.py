@@ -10,12 +10,13 @@ from typing import Any
 
 from windlass.baseline import Baseline
 from windlass.bundle import Bundle
+from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example
 from windlass.data.readers import read
 from windlass.decoding.options import SearchOptions
 from windlass.evaluate import Evaluation, evaluate, predict, score
-from windlass.experiment import Data, as_data, pick, read_data, run
+from windlass.experiment import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.recipe import compose, setting
 from windlass.training.observe import Observer, Silent
@@ -64,8 +65,13 @@ class Trained:
         return found
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder."""
-        self.bundle.save(Path(folder))
+        """Write the model to a new folder."""
+        path = Path(folder)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise BundleError(f"{folder}: already there and not empty: choose another folder; nothing was changed")
+        self.bundle.save(path)
+        if self.baseline is not None:
+            save_baseline(path, self.baseline)
 
 
 def fit(
@@ -95,12 +101,14 @@ def fit(
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
     if base is not None:
-        chosen = base.bundle.recipe.model_dump(mode="json")
+        chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # its files were its own
         composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
     else:
         composed = compose(task, Path(recipe) if recipe else None, [files, *own])
     data: Data
     if isinstance(train, str | Path):
+        if not (dev is None or isinstance(dev, str | Path)):
+            raise TypeError("give dev as a file where train is a file")
         data = read_data(composed)
     else:
         if isinstance(dev, str | Path):
@@ -131,4 +139,4 @@ def load(folder: str | Path, device: str = "cpu") -> Trained:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
-    return Trained(Bundle.load(Path(folder), device))
+    return Trained(Bundle.load(Path(folder), device), baseline=load_baseline(Path(folder)))

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 
-from windlass import __version__
+from windlass import __version__, flags
 from windlass.bundle import Bundle, load_definition
-from windlass.core.errors import DataError, WindlassError, nearest
+from windlass.core.errors import WindlassError, nearest
 from windlass.core.records import Prediction
 from windlass.data.doctor import examine
 from windlass.data.readers import DataOptions, ReadResult, read
 from windlass.demo import demonstrate
 from windlass.demo_data import SCRIPTS
 from windlass.evaluate import alignment_figures, evaluate, predict, score
-from windlass.experiment import Outcome, baseline_metrics, load_baseline, pick, read_data, run
+from windlass.experiment import Outcome, baseline_metrics, check_folder, load_baseline, pick, read_data, run
 from windlass.explain.attention import draw, explain
 from windlass.metrics.text import signatures
-from windlass.recipe import compose, default, merge, parse, setting
+from windlass.portions import portions
+from windlass.recipe import Recipe, compose, default, merge, parse, setting
 from windlass.searching import search_options
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
@@ -35,25 +33,8 @@ from windlass.training.progress import RichProgress, duration
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a model's folder", show_default=False)]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override anything a recipe holds")
-]
-Source = Annotated[str | None, typer.Option("--source", help="column of the input, by number or name")]
-Target = Annotated[str | None, typer.Option("--target", help="column of the output, by number or name")]
-AlignmentColumn = Annotated[str | None, typer.Option("--alignment", help="column of gold links such as '0-0 1-2'")]
-Format = Annotated[str | None, typer.Option("--format", help="tsv, csv, jsonl, parquet or parallel; else by name")]
-Also = Annotated[list[Path] | None, typer.Option("--also", metavar="DIR", help="another model of an ensemble")]
-BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="beam size")]
-Kind = Annotated[str | None, typer.Option("--search", help="greedy, beam or sample; else as the recipe says")]
-LengthPenalty = Annotated[float | None, typer.Option("--length-penalty", help="beam: rank by log p / length ** this")]
-Temperature = Annotated[float | None, typer.Option("--temperature", help="sample: below 1 is safer")]
-TopK = Annotated[int | None, typer.Option("--top-k", help="sample: from the k likeliest tokens")]
-TopP = Annotated[float | None, typer.Option("--top-p", help="sample: from the tokens that hold this probability")]
-SampleSeed = Annotated[int | None, typer.Option("--seed", help="sample: the same seed, the same draws")]
-BlockNgrams = Annotated[int | None, typer.Option("--block-ngrams", help="never repeat a run of so many tokens")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps ...")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
+NOTES = 5
+"""How many lines of a kind are spoken of one by one."""
 
 
 def say(text: str) -> None:
@@ -70,30 +51,41 @@ def _columns(source: str | None, target: str | None, alignment: str | None, form
     return {key: value for key, value in given.items() if value is not None}
 
 
+def _reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
+    own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
+    return parse({"data": own | columns}, "options").data
+
+
 @app.command()
 def train(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="training data", show_default=False)
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; none: picked from the data")
     ] = None,
-    task: Annotated[str | None, typer.Option(help=", ".join(TASKS) + "; none: picked from the data")] = None,
-    recipe: Annotated[Path | None, typer.Option(help="a recipe file (YAML)")] = None,
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="a recipe file (YAML)")] = None,
     train_files: Annotated[
-        list[str] | None, typer.Option("--train", help="training data; again for more files")
+        list[str] | None, typer.Option("--train", metavar="FILE", help="training data; again for more files")
     ] = None,
-    dev: Annotated[str | None, typer.Option(help="data to choose by; none: a part of the training data")] = None,
-    out: Annotated[Path, typer.Option(help="the folder for the model")] = Path("model"),
-    set_: Settings = None,
+    dev: Annotated[
+        str | None, typer.Option(metavar="FILE", help="data to choose by; none: a part of the training data")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="the folder for the model")] = Path("model"),
+    set_: flags.Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="train this model further")] = None,
-    source: Source = None,
-    target: Target = None,
-    alignment: AlignmentColumn = None,
-    format: Format = None,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    alignment: flags.AlignmentColumn = None,
+    format: flags.Format = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse data that has anything wrong with it")] = False,
-    device: Device = "cpu",
+    device: flags.Device = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
 ) -> None:
-    """Train a model: `windlass train pairs.tsv`, or --task and --train and --dev, or --recipe."""
+    """Train a model.
+
+    `windlass train pairs.tsv` is enough: tokens and sizes are picked from the data. Or say more: `windlass train
+    --task pronounce --train t.tsv --dev d.tsv`, or a recipe (see `windlass recipes`) with --recipe and --set.
+    """
     settings = [setting(text) for text in set_ or []]
     observer: Observer = Silent() if quiet else RichProgress()
     paths = [*(files or []), *(train_files or [])]
@@ -102,6 +94,7 @@ def train(
         data_over["train"] = paths
     if dev is not None:
         data_over["dev"] = dev
+    start: Bundle | None = None
     if resume:
         if data_over or task or recipe or base:
             raise WindlassError(
@@ -122,17 +115,20 @@ def train(
             composed = compose(start.recipe.task, None, [kept, *over])
         else:
             composed = compose(task, recipe, over)
+        check_folder(out, resume=False)  # before a long report
         data = read_data(composed)
         if not quiet:
             say(data.report.render())
+        if not quiet and composed.data.dev is None:
+            say(f"no dev file: {len(data.dev):,} of the examples are set aside to choose by")
         if not (task or recipe or base):
-            composed = pick(composed, data, [setting(text) for text in set_ or []], say)
+            composed = pick(composed, data, settings, say)
     started = perf_counter()
-    outcome = run(composed, data, out, observer, resume, Bundle.load(base, device) if base else None, device)
-    _tell_outcome(outcome, out, perf_counter() - started)
+    outcome = run(composed, data, out, observer, resume, start, device)
+    _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
 
 
-def _tell_outcome(outcome: Outcome, out: Path, seconds: float) -> None:
+def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> None:
     fitted = outcome.fitted
     if fitted.reason == "interrupted":
         say(f"stopped and saved; go on with: windlass train --resume --out {shlex.quote(str(out))}")
@@ -143,8 +139,7 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float) -> None:
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
-    example = outcome.dev.predictions[0]
-    text = shlex.quote("".join(example.source_tokens[:-1]).replace("▁", " ").strip() or "text")
+    text = shlex.quote(example)
     say(f"model in {out}; next:")
     say(f"  echo {text} | windlass predict {folder}")
     say(f"  windlass explain {folder} {text} --out attention.png")
@@ -157,32 +152,34 @@ def _bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]
 
 def _read(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
     """Read data the way the model's own data was read, unless told otherwise, and say what is wrong with it."""
-    reading = bundle.recipe.data.model_dump(mode="json", include=set(DataOptions.model_fields))
-    result = read(file, DataOptions.model_validate(reading | columns))
-    for finding in result.findings[:5]:
+    result = read(file, _reading(columns, bundle.recipe))
+    for finding in result.findings[:NOTES]:
         say(str(finding))
-    if len(result.findings) > 5:
-        say(f"and {len(result.findings) - 5} more; see: windlass doctor {file}")
+    if len(result.findings) > NOTES:
+        say(f"and {len(result.findings) - NOTES} more; see: windlass doctor {file}")
     return result
 
 
 @app.command("evaluate")
 def evaluate_command(
-    folder: Folder,
+    folder: flags.Folder,
     file: Annotated[str, typer.Argument(metavar="FILE", help="data with the right answers")],
-    json_: Json = False,
-    also: Also = None,
-    beam: BeamSize = None,
-    search: Kind = None,
-    length_penalty: LengthPenalty = None,
-    block_ngrams: BlockNgrams = None,
-    source: Source = None,
-    target: Target = None,
-    alignment: AlignmentColumn = None,
-    format: Format = None,
-    device: Device = "cpu",
+    json_: flags.Json = False,
+    also: flags.Also = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    length_penalty: flags.LengthPenalty = None,
+    block_ngrams: flags.BlockNgrams = None,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    alignment: flags.AlignmentColumn = None,
+    format: flags.Format = None,
+    device: flags.Device = "cpu",
 ) -> None:
-    """Compare a model's outputs with the right answers, beside a cheap baseline."""
+    """Score a model on data with right answers.
+
+    Figures are given as papers print them, beside those of a cheap baseline.
+    """
     started = perf_counter()
     bundles = _bundles(folder, also, device)
     first = bundles[0]
@@ -229,22 +226,27 @@ def evaluate_command(
 
 @app.command("predict")
 def predict_command(
-    folder: Folder,
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="a text file, an input a line; -: stdin")] = "-",
-    nbest: Annotated[int, typer.Option(min=1, help="how many outputs for an input, separated by tabs")] = 1,
+    folder: flags.Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="a text file, an input a line; -: stdin")] = "-",
+    nbest: Annotated[
+        int, typer.Option(metavar="N", min=1, help="how many outputs for an input, separated by tabs")
+    ] = 1,
     json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with scores and attention")] = False,
-    also: Also = None,
-    beam: BeamSize = None,
-    search: Kind = None,
-    length_penalty: LengthPenalty = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: SampleSeed = None,
-    block_ngrams: BlockNgrams = None,
-    device: Device = "cpu",
+    also: flags.Also = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    length_penalty: flags.LengthPenalty = None,
+    temperature: flags.Temperature = None,
+    top_k: flags.TopK = None,
+    top_p: flags.TopP = None,
+    seed: flags.SampleSeed = None,
+    block_ngrams: flags.BlockNgrams = None,
+    device: flags.Device = "cpu",
 ) -> None:
-    """Predict: a line in, a line out, in order; a blank line for a blank line."""
+    """Write an output for every line of input.
+
+    A line in, a line out, in order; a blank line for a blank line.
+    """
     bundles = _bundles(folder, also, device)
     options = search_options(
         bundles[0].recipe.search,
@@ -261,15 +263,25 @@ def predict_command(
         raise WindlassError("greedy search finds one output: use --beam or --search sample for --nbest")
     if options.kind == "beam" and nbest > options.size:
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
-    done = 0
-    for lines in _chunks(file):
+    done = unknown = cut = 0
+    for lines in portions(file, bundles[0].recipe.data.max_length, say):
         for prediction in predict(bundles, lines, options, nbest, first_key=done):
             done += 1
-            if prediction.unknown and not json_:
-                shown = ", ".join(map(repr, prediction.unknown[:5]))
-                say(f"line {done}: the model has never seen {shown}")
+            cut += not prediction.finished
+            unknown += bool(prediction.unknown)
+            if prediction.unknown and unknown <= NOTES and not json_:
+                say(f"line {done}: {_never_seen(prediction)}")
             print(_line(prediction, json_), flush=sys.stdout.isatty())
     sys.stdout.flush()
+    if unknown > NOTES and not json_:
+        say(f"and {unknown - NOTES} more lines with symbols that the model has never seen")
+    if cut and not json_:
+        say(f"{cut} of {done} outputs were cut off at the length limit")
+
+
+def _never_seen(prediction: Prediction) -> str:
+    more = " ..." if len(prediction.unknown) > 5 else ""
+    return f"the model has never seen {', '.join(map(repr, prediction.unknown[:5]))}{more}"
 
 
 def _line(prediction: Prediction, as_json: bool) -> str:
@@ -279,48 +291,20 @@ def _line(prediction: Prediction, as_json: bool) -> str:
     return "\t".join(" ".join(text.split("\n")) for text in texts)
 
 
-def _chunks(file: str) -> Iterator[list[str]]:
-    """The lines of a file in chunks, so that output begins before input ends; one by one from a keyboard."""
-    if file == "-":
-        yield from _read_chunks(sys.stdin.buffer, "stdin", 1 if sys.stdin.isatty() else 1000)
-        return
-    with _opened(file) as stream:
-        yield from _read_chunks(stream, file, 1000)
-
-
-def _opened(file: str) -> BinaryIO:
-    try:
-        return Path(file).open("rb")
-    except OSError as error:
-        raise DataError(f"{file}: cannot read: {error.strerror}") from None
-
-
-def _read_chunks(stream: BinaryIO, name: str, size: int) -> Iterator[list[str]]:
-    number = 0
-    while raw := list(islice(stream, size)):
-        lines = []
-        for line in raw:
-            number += 1
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                text = line.decode("utf-8", errors="replace")
-                say(f"{name}:{number}: not valid UTF-8: what cannot be read is taken as unknown")
-            lines.append(text.strip())
-        yield lines
-
-
 @app.command("score")
 def score_command(
-    folder: Folder,
+    folder: flags.Folder,
     file: Annotated[str, typer.Argument(metavar="FILE", help="data with inputs and the outputs to score")],
     json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with attention")] = False,
-    source: Source = None,
-    target: Target = None,
-    format: Format = None,
-    device: Device = "cpu",
+    source: flags.Source = None,
+    target: flags.Target = None,
+    format: flags.Format = None,
+    device: flags.Device = "cpu",
 ) -> None:
-    """Say how likely given outputs are: a line an example, its log probability and the output."""
+    """Say how likely given outputs are.
+
+    A line an example: its log probability and the output.
+    """
     bundle = Bundle.load(folder, device)
     result = _read(bundle, file, _columns(source, target, None, format))
     for prediction in score(bundle, [(e.source, e.target) for e in result.examples]):
@@ -329,36 +313,43 @@ def score_command(
 
 @app.command("explain")
 def explain_command(
-    folder: Folder,
-    text: Annotated[str, typer.Argument(help="an input")],
-    out: Annotated[Path, typer.Option(help="where to: a .png, .html or .json file")],
-    target: Annotated[str | None, typer.Option(help="look at this output instead of the model's own")] = None,
-    beam: BeamSize = None,
-    search: Kind = None,
-    device: Device = "cpu",
+    folder: flags.Folder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="an input")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="where to: a .png, .html or .json file")],
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="look at this output instead of the model's own")
+    ] = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    device: flags.Device = "cpu",
 ) -> None:
     """Draw what a model looks at while it writes."""
     bundle = Bundle.load(folder, device)
-    found = explain(bundle, text, target, search_options(bundle.recipe.search, kind=search, size=beam))
+    told = search is not None or beam is not None
+    options = search_options(bundle.recipe.search, kind=search, size=beam) if told else None
+    found = explain(bundle, text, target, options)
+    if found.unknown:
+        say(_never_seen(found))
+    if target is not None and (new := bundle.codecs.target.unknown(target)):
+        say(f"the model never writes {', '.join(map(repr, new[:5]))}: taken as unknown")
     draw([found], out)
     say(f"{text} -> {found.text}   (probability {found.confidence:.2f}); written to {out}")
 
 
 @app.command()
 def doctor(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="data files", show_default=False)],
-    dev: Annotated[str | None, typer.Option(help="a dev file, to look for what is in both")] = None,
-    source: Source = None,
-    target: Target = None,
-    alignment: AlignmentColumn = None,
-    format: Format = None,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="data files", show_default=False)],
+    dev: Annotated[str | None, typer.Option(metavar="FILE", help="a dev file, to look for what is in both")] = None,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    alignment: flags.AlignmentColumn = None,
+    format: flags.Format = None,
     strict: Annotated[bool, typer.Option("--strict", help="fail if anything at all is wrong")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="how many findings of a kind to write out")] = 5,
-    json_: Json = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="how many findings of a kind to write out")] = 5,
+    json_: flags.Json = False,
 ) -> None:
     """Look for what is wrong with data, before training does."""
-    options = DataOptions.model_validate(_columns(source, target, alignment, format))
-    report = examine(files, options, dev)
+    report = examine(files, _reading(_columns(source, target, alignment, format)), dev)
     if json_:
         content = {
             "train": report.train,
@@ -375,7 +366,9 @@ def doctor(
 
 @app.command()
 def recipes(
-    task: Annotated[str | None, typer.Argument(help="print this task's recipe, to be changed and used")] = None,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="print this task's recipe, to be changed and used")
+    ] = None,
 ) -> None:
     """List the tasks, or print the recipe of one."""
     if task is None:
@@ -390,12 +383,15 @@ def recipes(
 
 @app.command()
 def demo(
-    script: Annotated[str, typer.Option(help=", ".join(SCRIPTS))] = "devanagari",
-    minutes: Annotated[float, typer.Option(min=0.1, help="how long to train")] = 3.5,
-    out: Annotated[Path, typer.Option(help="the folder for model and pictures")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0)] = 1,
+    script: Annotated[str, typer.Option(metavar="NAME", help=", ".join(SCRIPTS))] = "devanagari",
+    minutes: Annotated[float, typer.Option(metavar="X", min=0.1, help="how long to train")] = 3.5,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="the folder for model and pictures")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="of the first weights and the order of the data")] = 1,
 ) -> None:
-    """Train a place-name transliterator on real names, score it, and draw what it attends to."""
+    """Learn to transliterate place names.
+
+    Train on real names, score the model on held-out ones, and draw what it attends to.
+    """
     demonstrate(script, minutes, out, seed, RichProgress())
 
 
@@ -425,9 +421,9 @@ def main() -> None:
     except WindlassError as error:
         say(f"windlass: {error}")
         sys.exit(1)
+    except OSError as error:  # no space, no permission; typer itself ends quietly where a pipe is closed
+        say(f"windlass: {error.filename or 'cannot go on'}: {error.strerror}")
+        sys.exit(1)
     except KeyboardInterrupt:
         say("stopped")
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as in `windlass predict ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)

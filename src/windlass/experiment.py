@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from windlass.auto import choose
 from windlass.baseline import Baseline, best_baseline
-from windlass.bundle import Bundle, Codecs, save_definition, save_weights
-from windlass.core.errors import DataError, TrainingError
+from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
+from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec
 from windlass.data.doctor import Report, survey
@@ -24,6 +23,7 @@ from windlass.data.loader import Encoded, Loader
 from windlass.data.readers import ReadResult, read
 from windlass.evaluate import Evaluation, evaluate
 from windlass.explain.render import curves
+from windlass.further import extended, flat, same_model
 from windlass.nn.embedding import Embedding, Vectors
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS
@@ -97,6 +97,11 @@ def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
     """
 
     def examples(pairs: Pairs, name: str) -> ReadResult:
+        for n, (source, target) in enumerate(pairs, 1):
+            if not source.strip() or not target.strip():
+                raise DataError(
+                    f"{name} pair {n}: the {'target' if source.strip() else 'source'} is blank: leave it out"
+                )
         return ReadResult(tuple(Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1)), ())
 
     first = examples(train, "train")
@@ -119,12 +124,18 @@ def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: N
     'words'
     """
     content = recipe.model_dump(mode="json")
+    picked: dict[str, Any] = {}
     note("picked from the data:")
     for over, said in choose(data.train):
         content = merge(content, over)
+        picked |= flat(over)
         note(f"  {said}")
+    told = {key: value for setting in settings for key, value in flat(setting).items()}
     for setting in settings:
         content = merge(content, setting)
+    overruled = [f"{key}={value}" for key, value in told.items() if any(k.startswith(key) for k in picked)]
+    if overruled:
+        note(f"  but as you set it: {', '.join(overruled)}")
     return parse(content)
 
 
@@ -232,12 +243,19 @@ def run(
     'epochs'
     """
     folder = out / "training"
-    _check_folder(out, resume)
-    if resume:
+    check_folder(out, resume)
+    check_device(device)
+    if recipe.loss.alignment and not any(e.alignment for e in data.train):
+        raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
+    before = load_definition(out)[0] if resume else None
+    if before is not None:
+        same_model(before, recipe, "a run that is resumed")
         bundle = _begun(recipe, out)
     else:
         bundle = (
-            extended(base, recipe, data, observer.note) if base else Bundle.new(recipe, fit_codecs(recipe, data.train))
+            extended(base, recipe, data.train, observer.note)
+            if base
+            else Bundle.new(recipe, fit_codecs(recipe, data.train))
         )
         if base is None:
             load_vectors(bundle, observer.note)
@@ -246,26 +264,29 @@ def run(
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
         observer.note(said)
-    if recipe.loss.alignment and not any(e.alignment for e in data.train):
-        raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     model = bundle.model.to(device)
     if not resume:
         observer.note(estimate(model, loader, recipe.train, device).render())
-    fitted = fit(
-        model,
-        loader,
-        evaluate=lambda m: evaluate([replace(bundle, model=m)], data.dev).metrics,  # type: ignore[arg-type]
-        metric=bundle.task.metric,
-        higher_is_better=bundle.task.higher_is_better,
-        options=recipe.train,
-        folder=folder,
-        observer=observer,
-        save_best=lambda m, scores: save_weights(out, m, scores),
-        seed=recipe.seed,
-        device=device,
-        resume=resume,
-    )
+    try:
+        fitted = fit(
+            model,
+            loader,
+            evaluate=lambda m: evaluate([replace(bundle, model=m)], data.dev).metrics,  # type: ignore[arg-type]
+            metric=bundle.task.metric,
+            higher_is_better=bundle.task.higher_is_better,
+            options=recipe.train,
+            folder=folder,
+            observer=observer,
+            save_best=lambda m, scores: save_weights(out, m, scores),
+            seed=recipe.seed,
+            device=device,
+            resume=resume,
+        )
+    except WindlassError:
+        if before is not None:  # what was set anew did not do: a later resume begins from what did
+            save_definition(out, before, codecs)
+        raise
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
     if rows:
         _draw_curves(rows, folder / "curves.png", bundle.task.metric)
@@ -281,7 +302,13 @@ def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
     curves(flat, path, metric)
 
 
-def _check_folder(out: Path, resume: bool) -> None:
+def check_folder(out: Path, resume: bool) -> None:
+    """Refuse a folder that holds anything, or, to resume, one that holds no run.
+
+    >>> check_folder(Path(__file__).parent, resume=False)
+    Traceback (most recent call last):
+    windlass.core.errors.TrainingError: ...: already there and not empty: choose another --out; nothing was changed
+    """
     begun = (out / "training").is_dir()
     if resume and not begun:
         raise TrainingError(f"{out}: there is no run to resume: drop --resume to start one")
@@ -306,7 +333,7 @@ def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: Baseline, resu
         return
     (out / "training").mkdir(parents=True)
     save_definition(out, bundle.recipe, bundle.codecs)
-    write_bytes(out / "baseline.json", json.dumps(baseline_json(baseline), ensure_ascii=False, indent=1).encode())
+    save_baseline(out, baseline)
     content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
     write_bytes(about, json.dumps(content, indent=1).encode())
     write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
@@ -335,19 +362,16 @@ def baseline_metrics(baseline: Baseline, task: str, examples: Sequence[Example])
     return TASKS[task].measure(baseline.predict([e.source for e in asked]), [e.targets for e in asked])
 
 
-def baseline_json(baseline: Baseline) -> dict[str, Any]:
-    """A baseline as plain data, saved with the model.
+def save_baseline(folder: Path, baseline: Baseline) -> None:
+    """Write a baseline beside the model, as plain data.
 
-    >>> baseline_json(Baseline("copy"))["name"]
-    'copy'
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> save_baseline(folder, Baseline("copy"))
+    >>> load_baseline(folder)
+    Baseline(name='copy', unit='whole', table={}, default=None, joiner='')
     """
-    return {
-        "name": baseline.name,
-        "unit": baseline.unit,
-        "table": dict(baseline.table),
-        "default": baseline.default,
-        "joiner": baseline.joiner,
-    }
+    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> Baseline | None:
@@ -360,37 +384,3 @@ def load_baseline(folder: Path) -> Baseline | None:
         return Baseline(**json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-
-
-def extended(base: Bundle, recipe: Recipe, data: Data, note: Note) -> Bundle:
-    """A bundle ready to be trained further: symbols it has never seen get new, random rows at the end of its tables.
-
-    >>> first = as_data([("a", "b"), ("c", "d")], None, Recipe())
-    >>> base = Bundle.new(Recipe(), fit_codecs(Recipe(), first.train))
-    >>> more = as_data([("z", "b"), ("a", "b")], [("a", "b")], Recipe())
-    >>> grown = extended(base, Recipe(), more, print)
-    new symbols: source 'z'
-    >>> len(grown.codecs.source) - len(base.codecs.source)
-    1
-    """
-    sources, targets = [e.source for e in data.train], [e.target for e in data.train]
-    new_target: tuple[str, ...] = ()
-    if recipe.vocabulary == "joint":
-        codec, new_source = base.codecs.source.extend(sources + targets)
-        codecs = Codecs(codec, codec)
-    else:
-        source, new_source = base.codecs.source.extend(sources)
-        target, new_target = base.codecs.target.extend(targets)
-        codecs = Codecs(source, target)
-    said = [
-        f"{side} {', '.join(map(repr, new[:8]))}{' ...' if len(new) > 8 else ''}"
-        for side, new in (("source", new_source), ("target", new_target))
-        if new
-    ]
-    note(f"new symbols: {'; '.join(said)}" if said else "no new symbols: the vocabulary stays as it is")
-    grown = Bundle.new(recipe, codecs)
-    before = dict(base.model.named_parameters()) | dict(base.model.named_buffers())
-    with torch.no_grad():
-        for name, tensor in [*grown.model.named_parameters(), *grown.model.named_buffers()]:
-            tensor[tuple(slice(n) for n in before[name].shape)] = before[name]
-    return grown

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
-from windlass.nn import fused
+from windlass.nn.fused import GruTape, LstmTape, recurrence
 from windlass.nn.product import Product
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
@@ -67,11 +67,19 @@ class Cell(nn.Module, ABC):
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Take one step from a state, each part (B, H), with a projected input (B, G)."""
 
-    def whole(
-        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """Run over projected inputs (S, B, G) in one piece, where there is a fused way; else None."""
+    tape: type[LstmTape] | type[GruTape] | None = None
+    """How to run many steps in one piece, fused, where there is such a way."""
+
+    @property
+    def state_bias(self) -> Tensor | None:
+        """A bias (G,) that comes in with the state, where a cell has one."""
         return None
+
+    def whole(self, x: Tensor, state: CellState, real: Tensor | None, reverse: bool) -> tuple[Tensor, CellState] | None:
+        """Run over projected inputs (S, B, G) in one piece, where there is a fused way; else None."""
+        if self.tape is None:
+            return None
+        return recurrence(self.tape, x, state, self.weight_h, self.state_bias, real, reverse)
 
     def zeros(self, rows: int, like: Tensor) -> CellState:
         """The state of all zeros for a number of rows, on the device and of the type of `like`."""
@@ -155,7 +163,7 @@ class LSTM(Cell):
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options.bias)  # gates in the order i, f, o, g
         self.output = _ACTIVATIONS[options.output]
-        self.plain = options.output == "tanh" and not options.peepholes
+        self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
         self.reset(options.orthogonal)
         if self.bias is not None:
@@ -176,13 +184,6 @@ class LSTM(Cell):
             c = f * c + i * g
             o = torch.sigmoid(o + self.peepholes[2] * c)
         return o * self.output(c), c
-
-    def whole(
-        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """The usual LSTM is fused; peepholes and another way out are not."""
-        h, c = state
-        return fused.lstm(projected, (h, c), self.weight_h, real, reverse) if self.plain else None
 
 
 @final
@@ -212,6 +213,7 @@ class GRU(Cell):
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 3, options.bias)  # gates in the order r, z, n
         self.before = options.reset == "before"
+        self.tape = None if self.before else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
         self.reset(options.orthogonal)
 
@@ -235,14 +237,10 @@ class GRU(Cell):
             n = torch.tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
         return (torch.lerp(n, h, z),)
 
-    def whole(
-        self, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """Fused where the reset gate acts after the product."""
-        if self.before:
-            return None
-        bias = projected.new_zeros(self.size) if self.bias_h is None else self.bias_h
-        return fused.gru(projected, (state[0],), self.weight_h, bias, real, reverse)
+    @property
+    def state_bias(self) -> Tensor | None:
+        """b_h, inside the reset gate; r and z have theirs with the input."""
+        return None if self.bias_h is None else F.pad(self.bias_h, (2 * self.size, 0))
 
 
 @final

@@ -17,161 +17,214 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward
 _tanh_backward = torch.ops.aten.tanh_backward
 
 
-class _Places:
-    """In which order a recurrence walks, where it keeps its states, and which places are not real in every row."""
+class Tape:
+    """What a cell must remember of every step to walk back through it.
 
-    def __init__(self, steps: int, real: Tensor | None, reverse: bool):
-        self.order = range(steps - 1, -1, -1) if reverse else range(steps)
-        # A table of S + 1 states: the start is its first one, or, walking back, its last.
-        self.start, self.end = (steps, 0) if reverse else (0, steps)
-        self.before, self.after = (1, 0) if reverse else (0, 1)  # of the state before and after time t: t + this
-        self.real = real  # (S, B, 1)
-        self.partial = [False] * steps if real is None else (~real.flatten(1).all(1)).tolist()
-
-    def hold(self, t: int, new: Tensor, old: Tensor) -> None:
-        """Put the old state back where the place is not real."""
-        if self.partial[t] and self.real is not None:
-            new.copy_(torch.where(self.real[t], new, old))
-
-    def part(self, t: int, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Split a gradient of the new state: what goes through the step, and what goes past it."""
-        if not self.partial[t] or self.real is None:
-            return gradient, None
-        return gradient * self.real[t], gradient * ~self.real[t]
-
-
-def _sum(gradient: Tensor, past: Tensor | None) -> Tensor:
-    return gradient if past is None else gradient + past
-
-
-class _LSTM(Function):
-    @staticmethod
-    def forward(
-        ctx: Any, projected: Tensor, h: Tensor, c: Tensor, weight: Tensor, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        S, B, H = projected.size(0), h.size(0), h.size(1)
-        places = _Places(S, real, reverse)
-        gates = torch.empty_like(projected, memory_format=torch.contiguous_format)  # i, f, o, g
-        hs, cs = h.new_empty(S + 1, B, H), h.new_empty(S + 1, B, H)
-        squashed = h.new_empty(S, B, H)  # tanh(c')
-        hs[places.start], cs[places.start] = h, c
-        turned = weight.t()
-        for t in places.order:
-            before, after = t + places.before, t + places.after
-            torch.addmm(projected[t], hs[before], turned, out=gates[t])
-            gates[t, :, : 3 * H].sigmoid_()
-            gates[t, :, 3 * H :].tanh_()
-            i, f, o, g = gates[t].chunk(4, dim=1)
-            torch.mul(f, cs[before], out=cs[after]).addcmul_(i, g)
-            torch.tanh(cs[after], out=squashed[t])
-            torch.mul(o, squashed[t], out=hs[after])
-            places.hold(t, hs[after], hs[before])
-            places.hold(t, cs[after], cs[before])
-        ctx.save_for_backward(weight, gates, hs, cs, squashed)
-        ctx.places = places
-        outputs = hs[places.after : S + places.after]
-        return outputs, hs[places.end].clone(), cs[places.end].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        d_outputs, dh, dc = gradients
-        weight, gates, hs, cs, squashed = ctx.saved_tensors
-        places: _Places = ctx.places
-        S, H = gates.size(0), hs.size(2)
-        d_gates = torch.empty_like(gates)
-        for t in reversed(places.order):
-            i, f, o, g = gates[t].chunk(4, dim=1)
-            di, df, do, dg = d_gates[t].chunk(4, dim=1)
-            dh, dh_past = places.part(t, dh + d_outputs[t])
-            dc, dc_past = places.part(t, dc)
-            dc = dc + _tanh_backward(dh * o, squashed[t])
-            torch.mul(dc, g, out=di)
-            torch.mul(dc, cs[t + places.before], out=df)
-            torch.mul(dh, squashed[t], out=do)
-            torch.mul(dc, i, out=dg)
-            d_gates[t, :, : 3 * H] = _sigmoid_backward(d_gates[t, :, : 3 * H], gates[t, :, : 3 * H])
-            d_gates[t, :, 3 * H :] = _tanh_backward(dg, g)
-            dh = _sum(d_gates[t] @ weight, dh_past)
-            dc = _sum(dc * f, dc_past)
-        earlier = hs[places.before : S + places.before]
-        d_weight = d_gates.flatten(0, 1).t() @ earlier.flatten(0, 1)
-        return d_gates, dh, dc, d_weight, None, None
-
-
-class _GRU(Function):
-    @staticmethod
-    def forward(
-        ctx: Any, projected: Tensor, h: Tensor, weight: Tensor, bias: Tensor, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, Tensor]:
-        S, B, H = projected.size(0), h.size(0), h.size(1)
-        places = _Places(S, real, reverse)
-        gates = torch.empty_like(projected, memory_format=torch.contiguous_format)  # r, z, n
-        inner = h.new_empty(S, B, H)  # U_n h + b_h
-        hs = h.new_empty(S + 1, B, H)
-        hs[places.start] = h
-        turned = weight.t()
-        for t in places.order:
-            before, after = t + places.before, t + places.after
-            recurrent = hs[before] @ turned
-            torch.add(projected[t, :, : 2 * H], recurrent[:, : 2 * H], out=gates[t, :, : 2 * H]).sigmoid_()
-            r, z, n = gates[t].chunk(3, dim=1)
-            torch.add(recurrent[:, 2 * H :], bias, out=inner[t])
-            torch.addcmul(projected[t, :, 2 * H :], r, inner[t], out=n).tanh_()
-            torch.lerp(n, hs[before], z, out=hs[after])
-            places.hold(t, hs[after], hs[before])
-        ctx.save_for_backward(weight, gates, inner, hs)
-        ctx.places = places
-        return hs[places.after : S + places.after], hs[places.end].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        d_outputs, dh = gradients
-        weight, gates, inner, hs = ctx.saved_tensors
-        places: _Places = ctx.places
-        S, H = gates.size(0), hs.size(2)
-        d_projected = torch.empty_like(gates)
-        d_recurrent = torch.empty_like(gates)
-        for t in reversed(places.order):
-            h = hs[t + places.before]
-            r, z, n = gates[t].chunk(3, dim=1)
-            dr, dz, dn = d_projected[t].chunk(3, dim=1)
-            dh, past = places.part(t, dh + d_outputs[t])
-            torch.mul(dh, h - n, out=dz)
-            kept = dh * z
-            dn.copy_(_tanh_backward(dh - kept, n))
-            torch.mul(dn, inner[t], out=dr)
-            d_projected[t, :, : 2 * H] = _sigmoid_backward(d_projected[t, :, : 2 * H], gates[t, :, : 2 * H])
-            d_recurrent[t, :, : 2 * H] = d_projected[t, :, : 2 * H]
-            torch.mul(dn, r, out=d_recurrent[t, :, 2 * H :])
-            dh = _sum(torch.addmm(kept, d_recurrent[t], weight), past)
-        earlier = hs[places.before : S + places.before]
-        flat = d_recurrent.flatten(0, 1)
-        d_weight = flat.t() @ earlier.flatten(0, 1)
-        return d_projected, dh, d_weight, flat[:, 2 * H :].sum(0), None, None
-
-
-def lstm(
-    projected: Tensor, state: tuple[Tensor, Tensor], weight: Tensor, real: Tensor | None, reverse: bool
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run an LSTM over projected inputs (S, B, 4H); real (S, B, 1); return outputs (S, B, H) and the last (h, c).
-
-    >>> zeros = torch.zeros(2, 3)
-    >>> outputs, (h, c) = lstm(torch.randn(5, 2, 12), (zeros, zeros), torch.randn(12, 3), None, reverse=False)
-    >>> torch.equal(outputs[-1], h)
-    True
+    `x` is what comes from the input (biases too), `r` what comes from the state: U h.
     """
-    outputs, h, c = _LSTM.apply(projected, *state, weight, real, reverse)  # type: ignore[no-untyped-call]
-    return outputs, (h, c)
+
+    hs: Tensor  # (S + 1, B, H) the state before the first step, and after every one
+    dx: Tensor  # (S, B, G) gradients of x
+    dr: Tensor  # (S, B, G) gradients of r; for some cells the same tensor
+
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
+        """Take step t from state `before` to state `after`, both places in the table of states."""
+        raise NotImplementedError
+
+    def hold(self, before: int, after: int, real: Tensor) -> None:
+        """Undo the step in the rows where the place is not real."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Make room for the gradients."""
+        raise NotImplementedError
+
+    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Walk back through step t: fill in dx and dr; return what reaches the state before past r, and dc."""
+        raise NotImplementedError
 
 
-def gru(
-    projected: Tensor, state: tuple[Tensor], weight: Tensor, bias: Tensor, real: Tensor | None, reverse: bool
-) -> tuple[Tensor, tuple[Tensor]]:
-    """Run a GRU with the reset gate after the product over projected inputs (S, B, 3H).
+class LstmTape(Tape):
+    """i, f, o, g = squashed gates; c' = f * c + i * g; h' = o * tanh(c').
 
-    >>> outputs, (h,) = gru(torch.randn(5, 2, 9), (torch.zeros(2, 3),), torch.randn(9, 3), torch.zeros(3), None, True)
+    >>> tape = LstmTape(1, (torch.zeros(2, 3), torch.zeros(2, 3)))
+    >>> tape.step(0, 0, 1, torch.zeros(2, 12), torch.zeros(2, 12))
+    >>> tape.hs[1].abs().sum().item()
+    0.0
+    """
+
+    def __init__(self, steps: int, state: tuple[Tensor, ...], start: int = 0):
+        h, c = state
+        self.H = h.size(1)
+        self.gates = h.new_empty(steps, h.size(0), 4 * self.H)
+        self.squashed = h.new_empty(steps, *h.shape)  # tanh(c')
+        self.hs, self.cs = h.new_empty(steps + 1, *h.shape), h.new_empty(steps + 1, *h.shape)
+        self.hs[start], self.cs[start] = h, c
+
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
+        """c' = f * c + i * g, h' = o * tanh(c')."""
+        gates = torch.add(x, r, out=self.gates[t])
+        gates[:, : 3 * self.H].sigmoid_()
+        gates[:, 3 * self.H :].tanh_()
+        i, f, o, g = gates.chunk(4, dim=1)
+        torch.mul(f, self.cs[before], out=self.cs[after]).addcmul_(i, g)
+        torch.tanh(self.cs[after], out=self.squashed[t])
+        torch.mul(o, self.squashed[t], out=self.hs[after])
+
+    def hold(self, before: int, after: int, real: Tensor) -> None:
+        """Keep h and c."""
+        for states in (self.hs, self.cs):
+            states[after] = torch.where(real, states[after], states[before])
+
+    def open(self) -> None:
+        """One tensor serves for both: the gates add x and r."""
+        self.dx = self.dr = torch.empty_like(self.gates)
+
+    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The gates' gradients; all that reaches h goes through r."""
+        gates, grads = self.gates[t], self.dx[t]
+        i, f, o, g = gates.chunk(4, dim=1)
+        di, df, do, dg = grads.chunk(4, dim=1)
+        through: Tensor = _tanh_backward(dh * o, self.squashed[t])
+        dc = through if dc is None else through.add_(dc)
+        torch.mul(dc, g, out=di)
+        torch.mul(dc, self.cs[before], out=df)
+        torch.mul(dh, self.squashed[t], out=do)
+        torch.mul(dc, i, out=dg)
+        sigmoids = 3 * self.H
+        grads[:, :sigmoids] = _sigmoid_backward(grads[:, :sigmoids], gates[:, :sigmoids])
+        grads[:, sigmoids:] = _tanh_backward(dg, g)
+        return None, dc * f
+
+
+class GruTape(Tape):
+    """r, z = squashed gates; n = tanh(x_n + r * (r_n + b)); h' = z * h + (1 - z) * n.
+
+    >>> tape = GruTape(1, (torch.zeros(2, 3),))
+    >>> tape.step(0, 0, 1, torch.zeros(2, 9), torch.zeros(2, 9))
+    >>> tape.hs[1].abs().sum().item()
+    0.0
+    """
+
+    def __init__(self, steps: int, state: tuple[Tensor, ...], start: int = 0):
+        (h,) = state
+        self.H = h.size(1)
+        self.gates = h.new_empty(steps, h.size(0), 3 * self.H)
+        self.inner = h.new_empty(steps, *h.shape)  # r_n + b: the bias comes in with r
+        self.hs = h.new_empty(steps + 1, *h.shape)
+        self.hs[start] = h
+
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
+        """h' = z * h + (1 - z) * n."""
+        two = 2 * self.H
+        torch.add(x[:, :two], r[:, :two], out=self.gates[t, :, :two]).sigmoid_()
+        reset, z, n = self.gates[t].chunk(3, dim=1)
+        self.inner[t] = r[:, two:]
+        torch.addcmul(x[:, two:], reset, self.inner[t], out=n).tanh_()
+        torch.lerp(n, self.hs[before], z, out=self.hs[after])
+
+    def hold(self, before: int, after: int, real: Tensor) -> None:
+        """Keep h."""
+        self.hs[after] = torch.where(real, self.hs[after], self.hs[before])
+
+    def open(self) -> None:
+        """x and r meet the candidate in different ways."""
+        self.dx, self.dr = torch.empty_like(self.gates), torch.empty_like(self.gates)
+
+    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The gates' gradients; z * dh reaches h past r."""
+        two = 2 * self.H
+        gates, dx, dr = self.gates[t], self.dx[t], self.dr[t]
+        reset, z, n = gates.chunk(3, dim=1)
+        d_reset, dz, dn = dx.chunk(3, dim=1)
+        past = dh * z
+        torch.mul(dh, self.hs[before] - n, out=dz)
+        dn.copy_(_tanh_backward(dh - past, n))
+        torch.mul(dn, self.inner[t], out=d_reset)
+        dx[:, :two] = _sigmoid_backward(dx[:, :two], gates[:, :two])
+        dr[:, :two] = dx[:, :two]
+        torch.mul(dn, reset, out=dr[:, two:])
+        return past, None
+
+
+class _Recurrence(Function):
+    """A tape run forward over a sequence, and back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        kind: type[LstmTape] | type[GruTape],
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        real: Tensor | None,
+        reverse: bool,
+        *state: Tensor,
+    ) -> tuple[Tensor, ...]:
+        S = x.size(0)
+        ctx.order = range(S - 1, -1, -1) if reverse else range(S)
+        # In the table of S + 1 states the start is the first one, or, walking from the end, the last.
+        ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # the states around step t are at t + these
+        ctx.partial = [False] * S if real is None else (~real.flatten(1).all(1)).tolist()
+        tape = kind(S, state, start=S if reverse else 0)
+        turned = weight.t()
+        for t in ctx.order:
+            before, after = t + ctx.before, t + ctx.after
+            r = tape.hs[before] @ turned if bias is None else torch.addmm(bias, tape.hs[before], turned)
+            tape.step(t, before, after, x[t], r)
+            if ctx.partial[t] and real is not None:
+                tape.hold(before, after, real[t])
+        ctx.tape, ctx.biased = tape, bias is not None
+        ctx.save_for_backward(weight, real)
+        end = 0 if reverse else S
+        last = [tape.hs[end].clone()]
+        if isinstance(tape, LstmTape):
+            last.append(tape.cs[end].clone())
+        return (tape.hs[ctx.after : S + ctx.after], *last)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        d_outputs, dh, *rest = gradients
+        dc = rest[0] if rest else None
+        weight, real = ctx.saved_tensors
+        tape: Tape = ctx.tape
+        tape.open()
+        for t in reversed(ctx.order):
+            dh = dh + d_outputs[t]
+            skipped = dh * ~real[t] if ctx.partial[t] else None
+            skipped_c = dc * ~real[t] if ctx.partial[t] and dc is not None else None
+            if ctx.partial[t]:
+                dh, dc = dh * real[t], None if dc is None else dc * real[t]
+            past, dc = tape.back(t, t + ctx.before, dh, dc)
+            dh = tape.dr[t] @ weight if past is None else torch.addmm(past, tape.dr[t], weight)
+            if skipped is not None:
+                dh = dh + skipped
+            if skipped_c is not None and dc is not None:
+                dc = dc + skipped_c
+        flat = tape.dr.flatten(0, 1)
+        earlier = tape.hs[ctx.before : len(ctx.order) + ctx.before].flatten(0, 1)
+        d_bias = flat.sum(0) if ctx.biased else None
+        state = (dh,) if dc is None else (dh, dc)
+        return None, tape.dx, flat.t() @ earlier, d_bias, None, None, *state
+
+
+def recurrence(
+    kind: type[LstmTape] | type[GruTape],
+    x: Tensor,
+    state: tuple[Tensor, ...],
+    weight: Tensor,
+    bias: Tensor | None,
+    real: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Run a cell over projected inputs (S, B, G); return outputs (S, B, H) and the last state.
+
+    weight (G, H) multiplies the state, bias (G) comes in with it; real (S, B, 1).
+
+    >>> outputs, (h,) = recurrence(
+    ...     GruTape, torch.randn(5, 2, 9), (torch.zeros(2, 3),), torch.randn(9, 3), None, None, reverse=True)
     >>> torch.equal(outputs[0], h)
     True
     """
-    outputs, h = _GRU.apply(projected, *state, weight, bias, real, reverse)  # type: ignore[no-untyped-call]
-    return outputs, (h,)
+    outputs, *last = _Recurrence.apply(kind, x, weight, bias, real, reverse, *state)  # type: ignore[no-untyped-call]
+    return outputs, tuple(last)

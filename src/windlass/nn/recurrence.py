@@ -174,6 +174,10 @@ class Stack(nn.Module):
             x = self._drop(y, state.masks[layer] if state.masks else None)
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
 
+    def drop(self, y: Tensor, state: StackState) -> Tensor:
+        """Dropout on the last layer's outputs (B, T, H), for who runs that layer by other means."""
+        return self._drop(y, state.masks[-1][:, None] if state.masks else None)
+
     @property
     def first(self) -> Cell:
         """The first layer's cell, whose `project` prepares inputs for `step`."""
