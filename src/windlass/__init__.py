@@ -6,9 +6,8 @@
 >>> explained = model.explain("ab")
 """
 
-__version__ = "0.1.0"
-
 from windlass.api import Trained, fit, load
 from windlass.core.records import Prediction
+from windlass.core.version import VERSION as __version__
 
 __all__ = ["Prediction", "Trained", "__version__", "fit", "load"]

@@ -305,7 +305,7 @@ def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
 def check_folder(out: Path, resume: bool) -> None:
     """Refuse a folder that holds anything, or, to resume, one that holds no run.
 
-    >>> check_folder(Path(__file__).parent, resume=False)
+    >>> check_folder(Path(__file__), resume=False)
     Traceback (most recent call last):
     windlass.core.errors.TrainingError: ...: already there and not empty: choose another --out; nothing was changed
     """
