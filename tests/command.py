@@ -11,6 +11,28 @@ from unittest.mock import patch
 
 from windlass.cli import main
 
+SIZES = (
+    "model.tie=none",
+    "model.encoder.size=32",
+    "model.decoder.size=32",
+    "model.encoder.embedding.size=16",
+    "model.decoder.embedding.size=16",
+    "model.decoder.context.score.size=16",
+    "model.decoder.readout.size=16",
+    "model.encoder.dropout=0",
+    "model.decoder.dropout=0",
+    "model.encoder.embedding.dropout=0",
+    "model.decoder.embedding.dropout=0",
+    "model.decoder.readout.dropout=0",
+    "train.schedule.warmup=5",
+    "train.optimiser.lr=0.01",
+    "train.batch_tokens=150",
+    "train.evaluate_steps=null",
+    "train.threads=1",
+)
+TINY = [argument for part in SIZES for argument in ("--set", part)]
+"""What makes any recipe small and quick."""
+
 
 @dataclass(frozen=True)
 class Ran:

@@ -10,27 +10,6 @@ import torch
 
 torch.set_num_threads(1)  # tests run side by side, and are tiny
 
-SIZES = (
-    "model.tie=none",
-    "model.encoder.size=32",
-    "model.decoder.size=32",
-    "model.encoder.embedding.size=16",
-    "model.decoder.embedding.size=16",
-    "model.decoder.context.score.size=16",
-    "model.decoder.readout.size=16",
-    "model.encoder.dropout=0",
-    "model.decoder.dropout=0",
-    "model.encoder.embedding.dropout=0",
-    "model.decoder.embedding.dropout=0",
-    "model.decoder.readout.dropout=0",
-    "train.schedule.warmup=5",
-    "train.optimiser.lr=0.01",
-    "train.batch_tokens=150",
-    "train.threads=1",
-)
-TINY = [argument for part in SIZES for argument in ("--set", part)]
-"""What makes any recipe small and quick."""
-
 
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,7 +28,7 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model that was trained for a few seconds. Tests must not change it."""
-    from command import windlass
+    from command import TINY, windlass
 
     out = tmp_path_factory.mktemp("models") / "tiny"
     files = ("--train", tiny_data / "pairs.tsv", "--dev", tiny_data / "dev.tsv")

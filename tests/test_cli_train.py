@@ -14,8 +14,7 @@ import pytest
 import torch
 import yaml
 
-from command import refused, windlass
-from conftest import TINY
+from command import TINY, refused, windlass
 from windlass.bundle import load_definition, load_weights
 
 ONE = [*TINY, "--set", "train.epochs=1"]
@@ -189,13 +188,12 @@ def test_what_is_there_is_never_overwritten(tiny_model, tiny_data, tmp_path):
 def test_a_resume_that_cannot_be_leaves_the_run_as_it_was(tiny_data, tmp_path):
     folder = train(tmp_path, "--task", "text", tiny_data / "pairs.tsv", *ONE)
     before = contents(folder)
-    assert "model.encoder.size: 32 is now 8" in refused(
-        "train", "--resume", "--out", folder, "--set", "model.encoder.size=8"
-    )
+    resume = ("train", "--resume", "--out", folder, "--set")
+    assert "model.encoder.size: 32 is now 8" in refused(*resume, "model.encoder.size=8")
     assert contents(folder) == before
-    assert "cannot resume" in refused("train", "--resume", "--out", folder, "--set", "train.batch_tokens=99")
+    assert "cannot resume" in refused(*resume, "train.batch_tokens=99")
     assert contents(folder) == before
-    assert windlass("train", "--resume", "--out", folder, "--set", "train.epochs=2").code == 0
+    assert windlass(*resume, "train.epochs=2").code == 0
     assert load_definition(folder)[0].train.epochs == 2
 
 

@@ -47,7 +47,9 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     recipe = fit_to_time(recipe, minutes)
     outcome = run(recipe, read_data(recipe), folder / "model", observer)
     if outcome.fitted.reason == "interrupted":
-        observer.note(f"stopped and saved; go on with: windlass train --resume --out {folder / 'model'}")
+        observer.note(
+            f"stopped and saved; go on with: windlass train --resume --out {shlex.quote(str(folder / 'model'))}"
+        )
         return
     test = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (files[2],), "dev": files[1]})})
     held_out = read_data(test).train
@@ -68,7 +70,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     print("\nnext:")
     print(f"  echo Windhoek | windlass predict {model} --nbest 3")
     print(f"  windlass explain {model} Windhoek --out windhoek.png")
-    print(f"  windlass evaluate {model} {files[2]}")
+    print(f"  windlass evaluate {model} {shlex.quote(files[2])}")
     print("  windlass train your-pairs.tsv --out your-model")
 
 
@@ -101,7 +103,10 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     seconds = estimate(Bundle.new(recipe, codecs).model, loader, recipe.train).seconds * (1 + EVALUATION)
     epochs = max(1, min(recipe.train.epochs, int(60 * minutes / seconds)))
-    train = recipe.train.model_copy(update={"epochs": epochs, "minutes": 1.15 * minutes})
+    # Of a short run, most must be left for learning.
+    warmup = min(recipe.train.schedule.warmup, epochs * loader.batches(0) // 10)
+    schedule = recipe.train.schedule.model_copy(update={"warmup": warmup})
+    train = recipe.train.model_copy(update={"epochs": epochs, "minutes": 1.15 * minutes, "schedule": schedule})
     return recipe.model_copy(update={"train": train})
 
 

@@ -1,0 +1,144 @@
+"""From files to a bundle: the parts of a run that need no training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from windlass.baseline import Baseline
+from windlass.bundle import Bundle
+from windlass.core.errors import DataError, RecipeError, TrainingError
+from windlass.data.examples import Example, Place
+from windlass.experiment import (
+    as_data,
+    check_folder,
+    choose_baseline,
+    fingerprint,
+    fit_codecs,
+    load_baseline,
+    load_vectors,
+    read_data,
+    save_baseline,
+    unknown_note,
+)
+from windlass.further import extended, same_model
+from windlass.recipe import Recipe, compose, parse
+
+PAIRS = [("ab", "xy"), ("ba", "yx"), ("bb", "yy"), ("aa", "xx")]
+
+
+def examples(*pairs):
+    return [Example(s, (t,), None, Place("more.tsv", n)) for n, (s, t) in enumerate(pairs, 1)]
+
+
+def test_several_files_are_one_training_set_and_dev_is_kept_apart(tmp_path):
+    (tmp_path / "a.tsv").write_text("ab\txy\n")
+    (tmp_path / "b.tsv").write_text("ba\tyx\n")
+    (tmp_path / "d.tsv").write_text("bb\tyy\n")
+    files = {"train": [str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv")], "dev": str(tmp_path / "d.tsv")}
+    data = read_data(Recipe(data=files))
+    assert [e.source for e in data.train] == ["ab", "ba"]
+    assert [e.source for e in data.dev] == ["bb"]
+
+
+def test_the_dev_set_does_not_depend_on_the_seed(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"w{n}\tv{n}\n" for n in range(50)))
+    one, two = (read_data(Recipe(seed=seed, data={"train": [str(tmp_path / "a.tsv")]})) for seed in (1, 2))
+    assert one.dev == two.dev
+    assert len(one.dev) == 5
+    assert not {e.source for e in one.train} & {e.source for e in one.dev}
+
+
+def test_a_fingerprint_tells_other_data_and_another_split():
+    marks = {
+        fingerprint(as_data(PAIRS, PAIRS[:1], Recipe())),
+        fingerprint(as_data(PAIRS, PAIRS[:2], Recipe())),
+        fingerprint(as_data(PAIRS[::-1], PAIRS[:1], Recipe())),
+        fingerprint(as_data(PAIRS[:3], [PAIRS[3], PAIRS[0]], Recipe())),
+    }
+    assert len(marks) == 4
+    assert fingerprint(as_data(PAIRS, PAIRS[:1], Recipe())) in marks
+
+
+def test_one_vocabulary_or_two():
+    data = as_data(PAIRS, PAIRS[:1], Recipe())
+    separate = fit_codecs(Recipe(), data.train)
+    joint = fit_codecs(Recipe(vocabulary="joint"), data.train)
+    assert (len(separate.source), len(separate.target), len(joint.source)) == (6, 6, 8)
+    assert joint.source is joint.target
+
+
+def test_unknown_symbols_of_dev_are_told_with_their_side():
+    codecs = fit_codecs(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
+    said = unknown_note(codecs, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
+    assert said is not None
+    assert "source 'q' (2 examples); target 'z' (1 example)" in said
+    assert unknown_note(codecs, examples(*PAIRS)) is None
+
+
+def test_new_symbols_get_new_rows_and_the_old_weights_stay():
+    data = as_data(PAIRS, PAIRS[:1], Recipe())
+    base = Bundle.new(Recipe(), fit_codecs(Recipe(), data.train))
+    said: list[str] = []
+    grown = extended(base, Recipe(), examples(("aq", "xyz")), said.append)
+    assert said == ["new symbols: source 'q'; target 'z'"]
+    before, after = dict(base.model.named_parameters()), dict(grown.model.named_parameters())
+    assert before.keys() == after.keys()
+    for name, old in before.items():
+        assert torch.equal(after[name][tuple(slice(n) for n in old.shape)], old)
+    assert sum(p.numel() for p in after.values()) > sum(p.numel() for p in before.values())
+
+
+def test_no_new_symbols_change_nothing():
+    base = Bundle.new(Recipe(), fit_codecs(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train))
+    grown = extended(base, Recipe(), examples(("ab", "xy")), lambda _: None)
+    assert grown.codecs == base.codecs
+    pairs = zip(base.model.parameters(), grown.model.parameters(), strict=True)
+    assert all(torch.equal(old, new) for old, new in pairs)
+
+
+def test_dropout_and_training_may_change_but_not_the_network():
+    base = compose("pronounce", None)
+    change = {"model": {"encoder": {"dropout": 0.1}}, "train": {"epochs": 2}}
+    same_model(base, compose("pronounce", None, [change]), "it")
+    with pytest.raises(RecipeError, match=r"model.decoder.layers: 1 is now 2, but it keeps its own"):
+        same_model(base, compose("pronounce", None, [{"model": {"decoder": {"layers": 2}}}]), "it")
+    with pytest.raises(RecipeError, match="task: pronounce is now text"):
+        same_model(base, parse(base.model_dump(mode="json") | {"task": "text"}), "it")
+
+
+def test_word_vectors_are_loaded_and_the_match_is_said(tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("a 1 2 3\nzzz 4 5 6\n")
+    embedding = {"kind": "vectors", "path": str(file), "size": 3}
+    recipe = compose("text", None, [{"model": {"tie": "none", "encoder": {"embedding": embedding}}}])
+    bundle = Bundle.new(recipe, fit_codecs(recipe, as_data(PAIRS, PAIRS[:1], recipe).train))
+    said: list[str] = []
+    load_vectors(bundle, said.append)
+    assert said == [f"source: {file} has vectors for 1 of 2 words (50.0 %)"]
+    file.write_text("zzz 4 5 6\n")
+    with pytest.raises(DataError, match="has none of the source's words"):
+        load_vectors(bundle, said.append)
+
+
+def test_folders(tmp_path):
+    check_folder(tmp_path / "new", resume=False)
+    check_folder(tmp_path, resume=False)  # empty
+    with pytest.raises(TrainingError, match="no run to resume"):
+        check_folder(tmp_path, resume=True)
+    (tmp_path / "training").mkdir()
+    check_folder(tmp_path, resume=True)
+    with pytest.raises(TrainingError, match="resume it with --resume"):
+        check_folder(tmp_path, resume=False)
+
+
+def test_a_baseline_is_chosen_on_dev_and_never_holds_the_data(tmp_path):
+    train = [("ab", "xy"), ("ba", "yx"), ("bbb", "yyy")] * 20
+    chosen = choose_baseline(Recipe(), as_data(train, [("aab", "xxy")], Recipe()))
+    assert chosen.name == "letter by letter"
+    save_baseline(tmp_path, chosen)
+    assert load_baseline(tmp_path) == chosen
+    assert set(chosen.table) == {"a", "b"}
+    (tmp_path / "baseline.json").write_text('{"nam": 3}')
+    assert load_baseline(tmp_path) is None
+    assert Baseline("copy").predict(["a"]) == ["a"]
