@@ -32,7 +32,7 @@ PUBLISHED = {
 
 
 FORMS = {"kor": "NFD"}
-"""The Unicode form of the spelling, where dev says that another than the recipe's NFC is better: jamo, not syllables."""
+"""The Unicode form of the spelling, where dev prefers another than the recipe's NFC: jamo to syllables."""
 
 
 def folder(runs: Path, language: str, seed: int) -> Path:

@@ -8,34 +8,11 @@ import pytest
 import windlass
 
 ROOT = Path(windlass.__file__).parent
-LEVELS = [
-    "core",
-    "data",
-    "nn",
-    "decoding",
-    "metrics",
-    "encoders",
-    "heads",
-    "model",
-    "tasks",
-    "training",
-    "recipe",
-    "bundle",
-    "searching",
-    "evaluate",
-    "baseline",
-    "explain",
-    "auto",
-    "further",
-    "experiment",
-    "api",
-    "demo_data",
-    "demo",
-    "portions",
-    "flags",
-    "__init__",
-    "cli",
-]
+ORDER = """
+core data nn decoding metrics encoders heads model tasks training recipe bundle searching evaluate baseline
+explain auto further experiment api demo_data demo portions flags __init__ cli
+"""
+LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 
 

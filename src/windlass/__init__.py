@@ -8,6 +8,6 @@
 
 from windlass.api import Trained, fit, load
 from windlass.core.records import Prediction
-from windlass.core.version import VERSION as __version__
+from windlass.core.version import __version__
 
 __all__ = ["Prediction", "Trained", "__version__", "fit", "load"]

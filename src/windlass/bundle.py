@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
-from windlass.core.version import VERSION
+from windlass.core.version import __version__
 from windlass.core.weights import put, weights
 from windlass.data.codecs import TextCodec
 from windlass.model import Model, build
@@ -138,7 +138,7 @@ def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
         "codecs.json": json.dumps(codecs.to_json(), ensure_ascii=False, indent=1).encode(),
     }
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    about = {"format": FORMAT, "windlass": VERSION, "sha256": sums}
+    about = {"format": FORMAT, "windlass": __version__, "sha256": sums}
     for name, data in content.items():
         write_bytes(folder / name, data)
     write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())

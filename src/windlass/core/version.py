@@ -1,3 +1,3 @@
 """The version of Windlass, which bundles and checkpoints carry."""
 
-VERSION = "0.1.0"
+__version__ = "0.1.0"
