@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from toy import accuracy, learn, reversals, strings
 
 import windlass
+from toy import accuracy, learn, reversals, strings
 from windlass.nn.embedding import Learned
 
 NO_READOUT = {"model__decoder__readout": "state"}
