@@ -13,8 +13,8 @@ test: check  ## environment, lint, types, tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: env  ## lint and types
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check --no-cache src tests benchmarks
+	$(BIN)/ruff format --no-cache --check src tests benchmarks
 	$(BIN)/mypy
 
 env: $(VENV)/.made  ## the environment
