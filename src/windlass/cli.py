@@ -15,6 +15,7 @@ import typer
 from windlass import __version__, flags
 from windlass.bundle import Bundle, load_definition
 from windlass.core.errors import WindlassError, nearest
+from windlass.core.program import program
 from windlass.core.records import Prediction
 from windlass.data.doctor import examine
 from windlass.data.readers import DataOptions, ReadResult, read
@@ -131,7 +132,7 @@ def train(
 def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> None:
     fitted = outcome.fitted
     if fitted.reason == "interrupted":
-        say(f"stopped and saved; go on with: windlass train --resume --out {shlex.quote(str(out))}")
+        say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
         raise typer.Exit(130)
     assert outcome.dev is not None
     metrics = "  ".join(f"{name} {value:.2f}" for name, value in outcome.dev.metrics.items())
@@ -141,9 +142,9 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> 
     folder = shlex.quote(str(out))
     text = shlex.quote(example)
     say(f"model in {out}; next:")
-    say(f"  echo {text} | windlass predict {folder}")
-    say(f"  windlass explain {folder} {text} --out attention.png")
-    say(f"  windlass evaluate {folder} test.tsv")
+    say(f"  echo {text} | {program()} predict {folder}")
+    say(f"  {program()} explain {folder} {text} --out attention.png")
+    say(f"  {program()} evaluate {folder} test.tsv")
 
 
 def _bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
+from windlass.core.program import program
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
 from windlass.data.loader import Loader
@@ -48,7 +49,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     outcome = run(recipe, read_data(recipe), folder / "model", observer)
     if outcome.fitted.reason == "interrupted":
         observer.note(
-            f"stopped and saved; go on with: windlass train --resume --out {shlex.quote(str(folder / 'model'))}"
+            f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(folder / 'model'))}"
         )
         return
     test = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (files[2],), "dev": files[1]})})
@@ -67,11 +68,12 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     print("\nattention, a column a letter of the source, a row a letter of the output:")
     for picture in pictures:
         print(f"  {picture}")
+    windlass = program()
     print("\nnext:")
-    print(f"  echo Windhoek | windlass predict {model} --nbest 3")
-    print(f"  windlass explain {model} Windhoek --out windhoek.png")
-    print(f"  windlass evaluate {model} {shlex.quote(files[2])}")
-    print("  windlass train your-pairs.tsv --out your-model")
+    print(f"  echo Windhoek | {windlass} predict {model} --nbest 3")
+    print(f"  {windlass} explain {model} Windhoek --out windhoek.png")
+    print(f"  {windlass} evaluate {model} {shlex.quote(files[2])}")
+    print(f"  {windlass} train your-pairs.tsv --out your-model")
 
 
 def write_names(names: PlaceNames, folder: Path) -> list[str]:

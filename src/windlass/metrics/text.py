@@ -34,9 +34,10 @@ def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
     >>> bleu(["a man walks the dog"], [["A man walks the dog"]])
     {'bleu': 66.87..., 'bleu_lc': 100.0...}
     """
+    # `force` only silences a warning, printed at every evaluation, that outputs of words look tokenised.
     return {
-        "bleu": _score(BLEU(), predictions, references)[0],
-        "bleu_lc": _score(BLEU(lowercase=True), predictions, references)[0],
+        "bleu": _score(BLEU(force=True), predictions, references)[0],
+        "bleu_lc": _score(BLEU(lowercase=True, force=True), predictions, references)[0],
     }
 
 
@@ -55,7 +56,7 @@ def signatures(predictions: Sequence[str], references: Sequence[Sequence[str]]) 
     >>> signatures(["a dog"], [["a dog"]])["bleu"]
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
     """
-    metrics: dict[str, Metric] = {"bleu": BLEU(), "bleu_lc": BLEU(lowercase=True), "chrf": CHRF()}
+    metrics: dict[str, Metric] = {"bleu": BLEU(force=True), "bleu_lc": BLEU(lowercase=True, force=True), "chrf": CHRF()}
     return {name: _score(metric, predictions, references)[1] for name, metric in metrics.items()}
 
 
@@ -78,7 +79,7 @@ def bleu_moses_lowercased(
         return str(tokenise(text.lower(), return_str=True, escape=False))
 
     score, _ = _score(
-        BLEU(tokenize="none"),
+        BLEU(tokenize="none", force=True),
         [prepared(prediction) for prediction in predictions],
         [[prepared(answer) for answer in answers] for answers in references],
     )
