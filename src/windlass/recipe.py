@@ -203,6 +203,9 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
 
     >>> compose("pronounce", None, [setting("train.epochs=5")]).train.epochs
     5
+    >>> over = [setting("model.decoder.feedback=false"), setting("model.decoder.readout=state")]
+    >>> compose("pronounce", None, over).model.decoder.feedback
+    False
     """
     over: dict[str, Any] = {}
     where = "recipe"
@@ -217,6 +220,11 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
     if task is not None and over.get("task", task) != task:
         raise RecipeError(f"{where}: its task is {over['task']}, but --task says {task}")
     content = merge(default(task or over.get("task", "text")), over)
+    given = over
     for part in settings:
-        content = merge(content, part)
+        content, given = merge(content, part), merge(given, part)
+    model = content["model"]
+    decoder = model.get("decoder") if isinstance(model, dict) else None
+    if isinstance(decoder, dict) and decoder.get("feedback") is False and "embedding" not in given["model"]["decoder"]:
+        decoder.pop("embedding", None)  # the task's own, which nobody asked for and nothing would use
     return parse(content, where)
