@@ -272,7 +272,7 @@ def run(
         fitted = fit(
             model,
             loader,
-            evaluate=lambda m: evaluate([replace(bundle, model=m)], data.dev).metrics,  # type: ignore[arg-type]
+            evaluate=lambda _: evaluate([bundle], data.dev).metrics,  # `fit` swaps weights inside the one model
             metric=bundle.task.metric,
             higher_is_better=bundle.task.higher_is_better,
             options=recipe.train,
