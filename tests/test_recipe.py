@@ -133,3 +133,11 @@ def test_a_recipe_that_is_no_text_is_refused(tmp_path):
         compose(None, tmp_path / "r.yaml")
     with pytest.raises(RecipeError, match="cannot read the recipe"):
         compose(None, tmp_path)
+
+
+def test_a_figure_to_choose_by_must_be_one_there_is():
+    assert Recipe(task="translate", choose_by="chrf").choose_by == "chrf"
+    with pytest.raises(RecipeError, match="choose_by: translate has no figure 'chrff': did you mean 'chrf'"):
+        parse({"task": "translate", "choose_by": "chrff"})
+    with pytest.raises(RecipeError, match="choose_by: aer needs gold links"):
+        parse({"task": "translate", "choose_by": "aer"})

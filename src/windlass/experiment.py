@@ -21,9 +21,10 @@ from windlass.data.doctor import Report, survey
 from windlass.data.examples import Example, Place, expand, group, split
 from windlass.data.loader import Encoded, Loader
 from windlass.data.readers import ReadResult, read
-from windlass.evaluate import Evaluation, evaluate
+from windlass.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.explain.render import curves
 from windlass.further import extended, flat, same_model
+from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS
@@ -266,15 +267,16 @@ def run(
         observer.note(said)
     loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     model = bundle.model.to(device)
+    metric = recipe.choose_by or bundle.task.metric
     if not resume:
         observer.note(estimate(model, loader, recipe.train, device).render())
     try:
         fitted = fit(
             model,
             loader,
-            evaluate=lambda _: evaluate([bundle], data.dev).metrics,  # `fit` swaps weights inside the one model
-            metric=bundle.task.metric,
-            higher_is_better=bundle.task.higher_is_better,
+            evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
+            metric=metric,
+            higher_is_better=higher_is_better(metric),
             options=recipe.train,
             folder=folder,
             observer=observer,
@@ -289,7 +291,7 @@ def run(
         raise
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
     if rows:
-        _draw_curves(rows, folder / "curves.png", bundle.task.metric)
+        _draw_curves(rows, folder / "curves.png", metric)
     if fitted.best is None:
         return Outcome(bundle, fitted, None, baseline, {})
     bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
@@ -300,6 +302,20 @@ def run(
 def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
     flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
     curves(flat, path, metric)
+
+
+def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
+    """The figures on dev while a model trains; where links are known and there is attention, alignment errors too.
+
+    >>> codec = TextCodec.fit(Recipe().source, ["abc"])
+    >>> data = as_data([("a", "b")], [("a", "b")], Recipe())
+    >>> sorted(dev_metrics(Bundle.new(Recipe(), Codecs(codec, codec)), data.dev))
+    ['accuracy', 'cer', 'chrf']
+    """
+    metrics = evaluate([bundle], dev).metrics
+    if bundle.recipe.model.decoder.context.kind == "attention" and any(e.alignment for e in dev):
+        metrics = metrics | {"aer": alignment_figures(bundle, dev)[0]["aer"]}
+    return metrics
 
 
 def check_folder(out: Path, resume: bool) -> None:

@@ -48,11 +48,20 @@ class Recipe(Options):
     loss: LossOptions = LossOptions()
     train: TrainOptions = TrainOptions()
     search: SearchOptions = Beam()
+    choose_by: str | None = Field(
+        None, description="the figure on dev that the best weights are chosen by; none: the task's own; aer: alignments"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
         if self.task not in TASKS:
             raise ValueError(f"task: no task {self.task!r}: {nearest(self.task, TASKS)}")
+        figures = (*TASKS[self.task].metrics, "aer")
+        if self.choose_by is not None and self.choose_by not in figures:
+            hint = nearest(self.choose_by, figures)
+            raise ValueError(f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}")
+        if self.choose_by == "aer" and (self.data.alignment is None or self.model.decoder.context.kind != "attention"):
+            raise ValueError("choose_by: aer needs gold links (data.alignment) and a decoder with attention")
         if self.vocabulary == "joint" and self.source != self.target:
             raise ValueError("vocabulary: joint needs source and target options that are the same")
         if self.vocabulary == "separate" and (self.model.tie == "all" or self.model.encoder.kind == "prefix"):

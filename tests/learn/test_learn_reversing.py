@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import windlass
-from toy import accuracy, learn, reversals, strings
+from toy import SMALL, accuracy, learn, reversals, strings
+from windlass.decoding.options import Greedy
+from windlass.evaluate import predict
 from windlass.nn.embedding import Learned
 
 NO_READOUT = {"model__decoder__readout": "state"}
@@ -80,3 +82,42 @@ def test_new_symbols_are_learned_by_training_further_and_the_old_are_kept(revers
     assert accuracy(further, new[:20]) >= 90
     assert accuracy(further, reversals()[:50]) >= 90
     assert len(further.bundle.codecs.source) == len(reverser.bundle.codecs.source) + 1
+
+
+def test_coverage_goes_the_whole_road():
+    score = {"kind": "additive", "size": 16, "coverage": True}
+    context = {"kind": "attention", "score": score}
+    model = learn(reversals(), train__epochs=16, model__decoder__context=context, loss__coverage=0.1)
+    assert accuracy(model, reversals()[:50]) >= 95
+    for found in model.predict([source for source, _ in reversals()[:20]]):
+        assert found.attention is not None
+        received = [sum(row[j] for row in found.attention) for j in range(len(found.source_tokens))]
+        assert sum(received) == pytest.approx(len(found.attention), abs=1e-4)
+        assert sum(min(1.0, r) for r in received) >= 0.8 * len(received)  # little is seen twice or left out
+
+
+def test_two_different_models_make_an_ensemble(reverser):
+    context = {"kind": "attention", "score": "dot", "query": "current"}
+    parts = {"model__decoder__cell": "lstm", "model__encoder__cell": "lstm", "model__encoder__size": 16, "seed": 2}
+    other = learn(reversals(), train__epochs=12, model__decoder__context=context, **parts)
+    sources = [source for source, _ in reversals()[:50]]
+    joined = predict([reverser.bundle, other.bundle], sources, Greedy())
+    assert sum(p.text == s[::-1] for p, s in zip(joined, sources, strict=True)) >= 45
+    alone = zip(reverser.predict(sources, Greedy()), other.predict(sources, Greedy()), strict=True)
+    for together, (a, b) in zip(joined, alone, strict=True):
+        if a.tokens[0] == b.tokens[0]:
+            assert together.probabilities[0] == pytest.approx((a.probabilities[0] + b.probabilities[0]) / 2, abs=1e-5)
+
+
+def test_gold_links_teach_attention_where_to_look_and_dev_chooses_by_them(tmp_path):
+    for name, words in (("train", strings("abcd", 2, 4)[50:]), ("dev", strings("abcd", 2, 4)[:50])):
+        links = [" ".join(f"{i}-{len(w) - 1 - i}" for i in range(len(w))) for w in words]
+        rows = [f"{w}\t{w[::-1]}\t{link}\n" for w, link in zip(words, links, strict=True)]
+        (tmp_path / f"{name}.tsv").write_text("".join(rows))
+    settings = SMALL | {"data.alignment": 3, "loss.alignment": 1.0, "choose_by": "aer", "train.epochs": 6}
+    model = windlass.fit(tmp_path / "train.tsv", tmp_path / "dev.tsv", task="text", settings=settings, quiet=True)
+    assert model.bundle.scores["aer"] <= 5
+    for found in model.predict(["abc", "dcba"]):
+        assert found.attention is not None
+        looked = [row.index(max(row)) for row in found.attention[: len(found.tokens)]]
+        assert looked == list(range(len(looked)))[::-1]

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
-from windlass.metrics import METRICS
+from windlass.metrics import METRICS, higher_is_better
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
 _LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
@@ -386,8 +386,7 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
 
 
 def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> None:
-    metric = METRICS.get(name.removeprefix("dev_"))
-    pick = max if metric is None or metric.higher_is_better else min
+    pick = max if higher_is_better(name.removeprefix("dev_")) else min
     epoch, value = pick(points, key=lambda point: point[1])
     axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
     axes.annotate(

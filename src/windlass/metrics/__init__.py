@@ -67,12 +67,12 @@ def find(name: str) -> Metric:
 
 
 def higher_is_better(name: str) -> bool:
-    """Say which way a metric is up.
+    """Say which way a metric is up; alignment error rate is one too.
 
-    >>> higher_is_better("wer"), higher_is_better("bleu")
-    (False, True)
+    >>> higher_is_better("wer"), higher_is_better("bleu"), higher_is_better("aer")
+    (False, True, False)
     """
-    return find(name).higher_is_better
+    return name != "aer" and find(name).higher_is_better
 
 
 def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
