@@ -32,6 +32,7 @@ from windlass.training.environment import environment
 from windlass.training.estimate import estimate
 from windlass.training.loop import fit
 from windlass.training.observe import Fitted, Observer
+from windlass.training.processes import choose_processes, team
 
 SPLIT_SEED = 1
 """The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
@@ -268,23 +269,24 @@ def run(
     loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
-    if not resume:
-        observer.note(estimate(model, loader, recipe.train, device).render())
+    processes = _processes(bundle, loader, out, observer.note, resume, device)
     try:
-        fitted = fit(
-            model,
-            loader,
-            evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
-            metric=metric,
-            higher_is_better=higher_is_better(metric),
-            options=recipe.train,
-            folder=folder,
-            observer=observer,
-            save_best=lambda m, scores: save_weights(out, m, scores),
-            seed=recipe.seed,
-            device=device,
-            resume=resume,
-        )
+        with team(model, out, processes, recipe.seed) as gradients:
+            fitted = fit(
+                model,
+                loader,
+                evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
+                metric=metric,
+                higher_is_better=higher_is_better(metric),
+                options=recipe.train,
+                folder=folder,
+                observer=observer,
+                save_best=lambda m, scores: save_weights(out, m, scores),
+                seed=recipe.seed,
+                device=device,
+                resume=resume,
+                gradients=gradients,
+            )
     except WindlassError:
         if before is not None:  # what was set anew did not do: a later resume begins from what did
             save_definition(out, before, codecs)
@@ -297,6 +299,19 @@ def run(
     bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+
+
+def _processes(bundle: Bundle, loader: Loader, out: Path, note: Note, resume: bool, device: str) -> int:
+    """Say what a run will take, and decide on how many processes it has; one that is resumed keeps their number."""
+    options, path = bundle.recipe.train, out / "training" / "processes.json"
+    if resume and options.processes == "auto" and path.is_file():
+        return int(json.loads(path.read_text())["processes"])
+    expected = estimate(bundle.model, loader, options, device)
+    if not resume:
+        note(expected.render())
+    count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
+    write_bytes(path, json.dumps({"processes": count}).encode())
+    return count
 
 
 def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:

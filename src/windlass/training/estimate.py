@@ -74,14 +74,13 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     if not sizes:
         raise TrainingError("there is no training data: the loader has no batches")
     count = len(sizes)
-    typical = sorted({n * count // TRIED + count // (2 * TRIED) for n in range(TRIED)})
     own = own_chance(options.sampling, count * options.epochs // 2, options.epochs / 2)
     model.to(device)
-    with _unchanged(model):
+    with unchanged(model):
         model.train()
         largest = _batch(loader, sizes.index(max(sizes)), device)
         saved = _saved_bytes(model, largest, own)  # this one also warms up
-        seconds = [_seconds(model, _batch(loader, n, device), own) for n in typical]
+        seconds = [_seconds(model, _batch(loader, n, device), own) for n in typical(count)]
     tensors = weights(model).values()
     size = sum(t.numel() * t.element_size() for t in tensors)
     # The gradient of an activation is alive beside it only for a moment, so half as much again is ample.
@@ -94,6 +93,15 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
         megabytes=peak / MEGABYTE,
         minutes=options.minutes,
     )
+
+
+def typical(count: int) -> list[int]:
+    """A few batches spread over an epoch of `count`.
+
+    >>> typical(100)
+    [12, 37, 62, 87]
+    """
+    return sorted({n * count // TRIED + count // (2 * TRIED) for n in range(TRIED)})
 
 
 def _cells(batch: Batch) -> int:
@@ -141,8 +149,16 @@ def _seconds(model: nn.Module, batch: Batch, own: float) -> float:
 
 
 @contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
-    """Whatever happens inside, the model and the generators are left as they were."""
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Whatever happens inside, the model and the generators are left as they were.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> before = layer.weight.item()
+    >>> with unchanged(layer):
+    ...     _ = nn.init.constant_(layer.weight, 5.0)
+    >>> layer.weight.item() == before
+    True
+    """
     training, before = model.training, copied(weights(model))
     try:
         with untouched_randomness():

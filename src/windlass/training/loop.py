@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.records import Batch, Scored
+from windlass.core.records import Batch
 from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -30,6 +30,7 @@ from windlass.training.randomness import random_state, restore_random, seed_all,
 from windlass.training.resume import changes
 from windlass.training.schedule import after_evaluation, learning_rate, own_chance
 from windlass.training.state import State, Tally, append_row, write_rows
+from windlass.training.team import Alone, Gradients, Team
 
 
 class Batches(Protocol):
@@ -59,6 +60,7 @@ def fit(
     seed: int,
     device: str = "cpu",
     resume: bool = False,
+    gradients: Gradients | None = None,
 ) -> Fitted:
     """Train a model and leave its best weights in it.
 
@@ -67,8 +69,10 @@ def fit(
     after a resume. `folder` gets the checkpoints and metrics.jsonl. With `resume` the run goes on from the
     newest good checkpoint there, or begins where there is none; without it, a folder with checkpoints is
     refused. With `minutes` it stops in time for a last evaluation that takes as long as the one before.
+    `gradients` computes them where this process does not do it alone (see `team.py`).
 
     >>> from tempfile import mkdtemp
+    >>> from windlass.core.records import Scored
     >>> from windlass.data.loader import Encoded, Loader
     >>> from windlass.training.observe import Silent
     >>> class Unigram(nn.Module):
@@ -106,6 +110,7 @@ def fit(
             seed,
             device,
             stop,
+            gradients or Alone(model),
         )
         if newest is None:
             run.begin()
@@ -132,6 +137,7 @@ class _Run:
     seed: int
     device: str
     stop: Stop
+    gradients: Gradients
 
     def __post_init__(self) -> None:
         model, loader, options, folder = self.model, self.loader, self.options, self.folder
@@ -187,6 +193,7 @@ class _Run:
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
             "threads": torch.get_num_threads(),
+            "processes": 1 + len(self.gradients.members) if isinstance(self.gradients, Team) else 1,
             "torch": torch.__version__,
         }
 
@@ -262,9 +269,7 @@ class _Run:
         state.rate = learning_rate(
             options.schedule, options.optimiser.lr, state.step + 1, state.epoch, self.total, state.plateau
         )
-        self.optimiser.zero_grad(set_to_none=True)
-        scored: Scored = self.model(batch, own=own)
-        torch.autograd.backward(scored.mean)
+        scored = self.gradients(batch, own, state.step)
         # An infinite limit scales by 1, so that one line both measures and clips.
         norm = nn.utils.clip_grad_norm_(self.trained, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}

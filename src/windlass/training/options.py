@@ -251,10 +251,15 @@ class TrainOptions(Options):
     sampling: SamplingOptions = Field(NoSampling(), description="how often the decoder is fed its own last token")
     checkpoint_minutes: float = Field(2.0, gt=0, description="checkpoint this often, and at each evaluation")
     threads: int | None = Field(None, ge=1, description="CPU threads; the result is exact for one number of them")
+    processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+        "auto", description="on the CPU, each with its rows of every batch and one thread; auto: tried where it may pay"
+    )
 
     @model_validator(mode="after")
     def _all_used(self) -> TrainOptions:
         schedule, lr = self.schedule, self.optimiser.lr
+        if self.threads not in (None, 1) and self.processes not in ("auto", 1):
+            raise ValueError(f"processes: {self.processes} have a thread each: leave threads: {self.threads} out")
         if schedule.kind == "plateau" and 0 < self.patience <= schedule.patience:
             raise ValueError(
                 f"schedule.patience: {schedule.patience} changes nothing, as the run stops after patience: "

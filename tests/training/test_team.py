@@ -1,0 +1,127 @@
+"""Several processes make the same steps as one, and the same again after a stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from toy import SMALL, reversals
+from windlass.bundle import Bundle, save_definition
+from windlass.core.errors import TrainingError
+from windlass.core.records import Batch, Padded, Record
+from windlass.core.weights import weights
+from windlass.core.wire import pack, unpack
+from windlass.data.loader import Loader
+from windlass.experiment import as_data, encode, fit_codecs, run
+from windlass.recipe import Recipe, compose
+from windlass.training.observe import Silent
+from windlass.training.processes import team
+from windlass.training.team import Alone, Team, share
+
+
+def small(**over: object) -> Recipe:
+    def nested(name: str, value: object) -> dict[str, object]:
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        return value  # type: ignore[return-value]
+
+    settings = SMALL | {"train.epochs": 2} | {name.replace("__", "."): value for name, value in over.items()}
+    return compose("text", None, [nested(name, value) for name, value in settings.items()])
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle, Loader, Team]]:
+    """A model, its batches, and a team of two; starting one takes seconds, so the tests share it."""
+    recipe, folder = small(), tmp_path_factory.mktemp("run")
+    data = as_data(reversals()[:120], reversals()[120:140], recipe)
+    torch.manual_seed(3)
+    bundle = Bundle.new(recipe, fit_codecs(recipe, data.train))
+    save_definition(folder, recipe, bundle.codecs)
+    with team(bundle.model, folder, 2, seed=1) as gradients:
+        assert isinstance(gradients, Team)
+        yield bundle, Loader(encode(bundle.codecs, data.train), 150, 1, shuffle=True), gradients
+
+
+def test_a_record_sent_as_bytes_is_the_same_record():
+    batch = Batch(
+        {"source": Padded.of([[4, 5], [6]])}, Padded.of([[7], [8]]), torch.tensor([3, 1]), torch.rand(2, 1, 2)
+    )
+    there = unpack(pack(batch))
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for one, other in ((batch, there), (batch.inputs["source"], there.inputs["source"]), (batch.target, there.target)):
+        assert isinstance(one, Record)
+        for name in one.__dataclass_fields__:
+            if isinstance(getattr(one, name), torch.Tensor):
+                found.append((getattr(one, name), getattr(other, name)))
+    assert len(found) == 6
+    assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in found)
+
+
+def test_every_row_is_shared_out_once_and_padding_is_cut():
+    rows = [[4] * n for n in (5, 1, 3, 2, 4)]
+    batch = Batch({"source": Padded.of(rows)}, Padded.of(rows), torch.arange(5), torch.zeros(5, 5, 5))
+    parts = share(batch, 2)
+    assert sorted(key for part in parts for key in part.keys.tolist()) == [0, 1, 2, 3, 4]
+    assert [part.inputs["source"].values.size(1) for part in parts] == [5, 2]
+    assert [tuple(part.alignment.shape) for part in parts if part.alignment is not None] == [(3, 5, 5), (2, 2, 2)]
+    assert len(share(batch.select(torch.tensor([0])), 2)) == 1  # a batch of one row is for one
+
+
+def test_a_team_has_the_gradients_of_the_whole_batch(together):
+    bundle, loader, members = together
+    batch = next(loader.epoch(0))
+    alone = Alone(bundle.model)(batch, 0.0, 0)
+    expected = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
+    found = members(batch, 0.0, 0)
+    assert torch.get_num_threads() == 1
+    assert int(found.count) == int(alone.count)
+    assert float(found.loss_sum) == pytest.approx(float(alone.loss_sum), rel=1e-5)
+    assert float(found.terms["nll"]) == pytest.approx(float(alone.terms["nll"]), rel=1e-5)
+    for name, p in bundle.model.named_parameters():
+        assert torch.allclose(p.grad, expected[name], atol=1e-6), name
+
+
+def test_a_member_sees_the_weights_as_they_move(together):
+    bundle, loader, members = together
+    batch = next(loader.epoch(0))
+    before = float(members(batch, 0.0, 0).loss_sum)
+    with torch.no_grad():
+        for p in bundle.model.parameters():
+            p.sub_(0.5 * p.grad)
+    after = float(members(batch, 0.0, 1).loss_sum)
+    assert after < before
+    assert after == pytest.approx(float(Alone(bundle.model)(batch, 0.0, 1).loss_sum), rel=1e-5)
+
+
+def test_the_memory_of_a_team_has_no_name_left(together):
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("windlass-")]
+
+
+def test_a_dead_member_is_a_clear_error(together):
+    _, loader, members = together
+    members.members[0].kill()
+    members.members[0].wait()
+    with pytest.raises(TrainingError, match=r"has died.*train\.processes=1"):
+        members(next(loader.epoch(0)), 0.0, 0)
+
+
+def test_a_run_of_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp_path):
+    recipe = small(train__processes=2, model__decoder__dropout=0.2, train__evaluate_steps=4)
+    data = as_data(reversals()[:120], reversals()[120:140], recipe)
+    whole = run(recipe, data, tmp_path / "whole", Silent())
+
+    class Stopping(Silent):
+        def step(self, step):
+            if step.step == 5:
+                raise KeyboardInterrupt
+
+    stopped = run(recipe, data, tmp_path / "stopped", Stopping())
+    assert stopped.fitted.reason == "interrupted"
+    resumed = run(recipe, data, tmp_path / "stopped", Silent(), resume=True)
+    ours, theirs = weights(whole.bundle.model), weights(resumed.bundle.model)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert resumed.fitted.steps == whole.fitted.steps
+    assert all(torch.isfinite(tensor).all() for tensor in ours.values())
