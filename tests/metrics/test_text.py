@@ -70,7 +70,7 @@ def test_text_that_cannot_be_scored_is_refused():
 
 
 def test_moses_bleu_splits_and_lowercases_and_nothing_more():
-    pytest.importorskip("sacremoses", reason="Moses-tokenised BLEU is for benchmarks: pip install sacremoses")
+    pytest.importorskip("sacremoses", reason="Moses-tokenised BLEU is for benchmarks: pip install 'windlass[moses]'")
     said, answer = "Two Dogs, running 3.5 km.", "two dogs , running 3.5 km ."
     assert bleu_moses_lowercased([said], [[answer]])["bleu_moses_lc"] == pytest.approx(100)
     # Moses splits a word from "'s", which sacreBLEU leaves whole: 3 of 4, 2 of 3, 1 of 2, 0 of 1 match
@@ -80,7 +80,7 @@ def test_moses_bleu_splits_and_lowercases_and_nothing_more():
 
 def test_moses_bleu_without_its_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(WindlassError, match="pip install sacremoses"):
+    with pytest.raises(WindlassError, match="needs the package sacremoses"):
         bleu_moses_lowercased(["a"], [["a"]])
 
 
