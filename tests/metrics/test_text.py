@@ -80,7 +80,7 @@ def test_moses_bleu_splits_and_lowercases_and_nothing_more():
 
 def test_moses_bleu_without_its_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(WindlassError, match="needs the package sacremoses"):
+    with pytest.raises(WindlassError, match="needs sacremoses"):
         bleu_moses_lowercased(["a"], [["a"]])
 
 

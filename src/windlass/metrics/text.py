@@ -72,7 +72,7 @@ def bleu_moses_lowercased(
     try:
         moses = import_module("sacremoses")
     except ImportError:
-        raise WindlassError("Moses-tokenised BLEU needs the package sacremoses: pip install 'windlass[moses]'") from None
+        raise WindlassError("Moses-tokenised BLEU needs sacremoses: pip install 'windlass[moses]'") from None
     tokenise = moses.MosesTokenizer(lang=language).tokenize
 
     def prepared(text: str) -> str:
