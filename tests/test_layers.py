@@ -9,7 +9,7 @@ import windlass
 
 ROOT = Path(windlass.__file__).parent
 ORDER = """
-core data nn decoding metrics encoders heads model tasks training recipe bundle searching evaluate baseline
+core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling evaluate baseline
 explain auto further worker experiment api demo_data demo portions flags __init__ cli
 """
 LEVELS = ORDER.split()

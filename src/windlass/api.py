@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass.baseline import Baseline
+from windlass.baseline import AnyBaseline
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
-from windlass.data.examples import Example
+from windlass.data.examples import Example, Source
 from windlass.data.readers import read
 from windlass.decoding.options import SearchOptions
 from windlass.evaluate import Evaluation, evaluate, predict, score
@@ -22,7 +22,7 @@ from windlass.recipe import compose, setting
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 
-Pairs = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[Source, str]]
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Trained:
 
     bundle: Bundle
     dev: Evaluation | None = None
-    baseline: Baseline | None = None
+    baseline: AnyBaseline | None = None
 
     def predict(
-        self, texts: str | Sequence[str], search: SearchOptions | None = None, nbest: int = 1
+        self, texts: str | Sequence[Source], search: SearchOptions | None = None, nbest: int = 1
     ) -> list[Prediction]:
         """Predict for every text, in order."""
         return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
@@ -52,7 +52,7 @@ class Trained:
         """Compare predictions with the right answers of a file or of pairs."""
         examples: Sequence[Example]
         if isinstance(data, str | Path):
-            examples = read(data, self.bundle.recipe.data).examples
+            examples = read(data, self.bundle.recipe.data, self.bundle.task.target).examples
         else:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)

@@ -20,7 +20,7 @@ def choose(examples: Sequence[Example]) -> list[Choice]:
     >>> [said for _, said in choose(data)][:2]
     ['source: characters, as it has 1.0 words of 3.0 characters', 'target: words, as its pieces are short and ...']
     """
-    sources, targets = [e.source for e in examples], [e.target for e in examples]
+    sources, targets = [e.text for e in examples], [e.target for e in examples]
     if _sentences(sources) and _sentences(targets) and len(examples) >= 2000:
         size = min(8000, max(500, len(examples) // 4))
         tokens = {"tokens": {"kind": "bpe", "size": size}}
@@ -60,7 +60,7 @@ def _size(examples: Sequence[Example], sentences: bool) -> Choice:
     units, epochs = (
         (128, 60) if count < 2000 else (192, 40) if count < 10_000 else (256, 20) if count < 100_000 else (256, 8)
     )
-    tokens = fmean(len(e.source) + len(e.target) for e in examples) / (8 if sentences else 2)
+    tokens = fmean(len(e.text) + len(e.target) for e in examples) / (8 if sentences else 2)
     rows = 32 if count < 10_000 else 64
     batch = max(200, int(rows * tokens / 100 + 1) * 100)
     dropout = 0.3 if count < 100_000 else 0.2

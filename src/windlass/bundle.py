@@ -21,7 +21,8 @@ from windlass.core.errors import BundleError, RecipeError, WindlassError
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import put, weights
-from windlass.data.codecs import TextCodec
+from windlass.data.labels import TagsCodec
+from windlass.data.sides import Codecs
 from windlass.model import Model, build
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
@@ -29,28 +30,15 @@ from windlass.tasks import TASKS, Task
 FORMAT = 1
 _FILES = ("recipe.yaml", "codecs.json")
 
-
-@dataclass(frozen=True)
-class Codecs:
-    """How the two sides become ids.
-
-    >>> from windlass.data.codecs import TextOptions
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> Codecs.from_json(Codecs(codec, codec).to_json()).source.encode("b")
-    [5]
-    """
-
-    source: TextCodec
-    target: TextCodec
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"source": self.source.to_json(), "target": self.target.to_json()}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Codecs:
-        """What `to_json` described."""
-        return cls(TextCodec.from_json(content["source"]), TextCodec.from_json(content["target"]))
+__all__ = [
+    "Bundle",
+    "Codecs",
+    "check_device",
+    "load_definition",
+    "load_weights",
+    "save_definition",
+    "save_weights",
+]
 
 
 @dataclass(frozen=True)
@@ -58,7 +46,7 @@ class Bundle:
     """A model with all that it needs to be used.
 
     >>> import tempfile
-    >>> from windlass.data.codecs import TextOptions
+    >>> from windlass.data.codecs import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -74,8 +62,9 @@ class Bundle:
 
     @property
     def task(self) -> Task:
-        """What the model is for."""
-        return TASKS[self.recipe.task]
+        """What the model is for, with the figures that fit its tags."""
+        target = self.codecs.target
+        return TASKS[self.recipe.task].marking(isinstance(target, TagsCodec) and target.scheme != "none")
 
     @property
     def device(self) -> torch.device:
@@ -86,8 +75,7 @@ class Bundle:
     def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:
         """A model with its first, random weights, drawn from the recipe's seed."""
         torch.manual_seed(recipe.seed)
-        model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
-        return cls(recipe, codecs, model, {})
+        return cls(recipe, codecs, _built(recipe, codecs), {})
 
     def save(self, folder: Path) -> None:
         """Write all files."""
@@ -100,12 +88,17 @@ class Bundle:
         check_device(device)
         recipe, codecs = load_definition(folder)
         tensors, scores = load_weights(folder)
-        model = build(recipe.model, recipe.loss, len(codecs.source), len(codecs.target))
+        model = _built(recipe, codecs)
         try:
             put(model, tensors)
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
         return cls(recipe, codecs, model.to(device).eval(), scores)
+
+
+def _built(recipe: Recipe, codecs: Codecs) -> Model:
+    allowed = codecs.target.allowed() if isinstance(codecs.target, TagsCodec) else None
+    return build(recipe.model, recipe.loss, codecs.source.sizes, len(codecs.target), allowed)
 
 
 def check_device(device: str) -> None:
@@ -125,7 +118,7 @@ def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
     """Write what does not change while a model is trained.
 
     >>> import tempfile
-    >>> from windlass.data.codecs import TextOptions
+    >>> from windlass.data.codecs import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_definition(Path(folder), Recipe(seed=5), Codecs(codec, codec))

@@ -11,11 +11,11 @@ import torch
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Hypothesis, Prediction
-from windlass.data.codecs import EOS
-from windlass.data.examples import Example, group
-from windlass.data.loader import Encoded, Loader, collate
+from windlass.data.codecs import TextCodec
+from windlass.data.examples import Example, Source, group, joined
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
+from windlass.labelling import choose, judge
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 
 BATCH_TOKENS = 4000
@@ -25,7 +25,7 @@ NO_PREDICTION = Prediction(text="", tokens=(), score=0.0, confidence=1.0)
 
 def predict(
     bundles: Sequence[Bundle],
-    texts: Sequence[str],
+    texts: Sequence[Source],
     options: SearchOptions | None = None,
     nbest: int = 1,
     batch_tokens: int = BATCH_TOKENS,
@@ -46,24 +46,32 @@ def predict(
     first = bundles[0]
     if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
-    options = options or first.recipe.search
-    if nbest > 1 and options.kind == "greedy":
-        raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
-    places = [n for n, text in enumerate(texts) if text.strip()]
-    encoded = [[Encoded(b.codecs.source.encode(texts[n]), None) for n in places] for b in bundles]
+    places = [n for n, text in enumerate(texts) if joined(text).strip()]
+    encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
     predictions = [NO_PREDICTION] * len(texts)
     # All members see the same rows in the same batches: those that the first one's lengths make.
-    plan = Loader(encoded[0], batch_tokens, seed=0, shuffle=False)
+    plan = first.codecs.loader(encoded[0], batch_tokens)
     for b in bundles:
         b.model.eval()
+    writes = isinstance(first.codecs.target, TextCodec)
+    if options is not None and not writes:
+        raise RecipeError("a search has no use where nothing is written: leave its options out")
+    options = options or first.recipe.search
+    if nbest > 1 and options is not None and options.kind == "greedy":
+        raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
     for batch in plan.epoch(0):
         rows = batch.keys.tolist()
         memories = []
         with torch.no_grad():
             for b, side in zip(bundles, encoded, strict=True):
-                memories.append(b.model.encode(collate([side[r] for r in rows], rows).to(b.device)))
+                memories.append(b.model.encode(b.codecs.collate([side[r] for r in rows], rows).to(b.device)))
+        if options is None:
+            chosen = choose(bundles, memories, [texts[places[r]] for r in rows], nbest)
+            for row, prediction in zip(rows, chosen, strict=True):
+                predictions[places[row]] = prediction
+            continue
         keys = torch.tensor([first_key + places[r] for r in rows])
-        found = search([b.model.head for b in bundles], memories, options, nbest, keys)
+        found = search([b.model.writer for b in bundles], memories, options, nbest, keys)
         for row, hypotheses in zip(rows, found, strict=True):
             text = texts[places[row]]
             ranked = [_prediction(first, text, h) for h in hypotheses]
@@ -71,9 +79,9 @@ def predict(
     return predictions
 
 
-def _prediction(bundle: Bundle, text: str, hypothesis: Hypothesis) -> Prediction:
+def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Prediction:
     source, target = bundle.codecs.source, bundle.codecs.target
-    pieces = (*source.pieces(text), source.token(EOS))
+    pieces = bundle.codecs.pieces(text)
     # Of an output that the length limit cut off, the confidence is that of any output which begins so.
     weights = hypothesis.weights
     attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
@@ -90,8 +98,8 @@ def _prediction(bundle: Bundle, text: str, hypothesis: Hypothesis) -> Prediction
     )
 
 
-def score(bundle: Bundle, pairs: Sequence[tuple[str, str]]) -> list[Prediction]:
-    """Score given targets: forced decoding, with the attention on the way.
+def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Prediction]:
+    """Score given targets: for texts forced decoding, with the attention on the way.
 
     >>> from windlass.bundle import Codecs
     >>> from windlass.data.codecs import TextCodec, TextOptions
@@ -101,14 +109,20 @@ def score(bundle: Bundle, pairs: Sequence[tuple[str, str]]) -> list[Prediction]:
     'abc'
     """
     codecs = bundle.codecs
-    encoded = [Encoded(codecs.source.encode(s), codecs.target.encode(t)) for s, t in pairs]
+    encoded = [codecs.encode(source, target) for source, target in pairs]
     found: list[Prediction] = [NO_PREDICTION] * len(pairs)
     bundle.model.eval()
-    for batch in Loader(encoded, BATCH_TOKENS, seed=0, shuffle=False).epoch(0):
+    for batch in codecs.loader(encoded, BATCH_TOKENS).epoch(0):
         moved = batch.to(bundle.device)
         assert moved.target is not None
         with torch.no_grad():
-            hypotheses = force(bundle.model.head, bundle.model.encode(moved), moved.target)
+            memory = bundle.model.encode(moved)
+            if not isinstance(codecs.target, TextCodec):
+                judged = judge(bundle, memory, moved.target, [pairs[key][0] for key in batch.keys.tolist()])
+                for key, prediction in zip(batch.keys.tolist(), judged, strict=True):
+                    found[key] = prediction
+                continue
+            hypotheses = force(bundle.model.writer, memory, moved.target)
         for key, hypothesis in zip(batch.keys.tolist(), hypotheses, strict=True):
             found[key] = _prediction(bundle, pairs[key][0], hypothesis)
     return found

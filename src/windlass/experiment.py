@@ -5,29 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from windlass.auto import choose
-from windlass.baseline import Baseline, best_baseline
+from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
 from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
-from windlass.data.codecs import TextCodec
+from windlass.data.codecs import TextCodec, TextOptions
 from windlass.data.doctor import Report, survey
-from windlass.data.examples import Example, Place, expand, group, split
+from windlass.data.examples import Example, Place, Source, cut, expand, group, joined, split
 from windlass.data.loader import Encoded, Loader
 from windlass.data.readers import ReadResult, read
+from windlass.data.schemes import marked
+from windlass.data.sides import fit_source, fit_target
 from windlass.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.explain.render import curves
 from windlass.further import extended, flat, same_model
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors
 from windlass.recipe import Recipe, merge, parse
-from windlass.tasks import TASKS
+from windlass.tasks import TASKS, Task
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
 from windlass.training.loop import fit
@@ -37,8 +39,27 @@ from windlass.training.processes import choose_processes, team
 SPLIT_SEED = 1
 """The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
 
+__all__ = [
+    "Data",
+    "Outcome",
+    "as_data",
+    "baseline_metrics",
+    "check_folder",
+    "choose_baseline",
+    "encode",
+    "fingerprint",
+    "fit_codecs",
+    "load_baseline",
+    "load_vectors",
+    "pick",
+    "read_data",
+    "run",
+    "save_baseline",
+    "unknown_note",
+]
+
 Note = Callable[[str], None]
-Pairs = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[Source, str]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ class Outcome:
     bundle: Bundle
     fitted: Fitted
     dev: Evaluation | None  # None where the run was stopped before its first evaluation
-    baseline: Baseline
+    baseline: AnyBaseline
     baseline_metrics: dict[str, float]
 
 
@@ -80,8 +101,9 @@ def read_data(recipe: Recipe) -> Data:
     files = recipe.data
     if not files.train:
         raise DataError("no training data: name a file, such as: windlass train pairs.tsv")
-    train = [read(path, files) for path in files.train]
-    dev = [read(files.dev, files)] if files.dev else []
+    task = TASKS[recipe.task]
+    train = [read(path, files, task.target) for path in files.train]
+    dev = [read(files.dev, files, task.target)] if files.dev else []
     report = survey(train, dev)
     examples = [e for result in train for e in result.examples]
     if dev:
@@ -98,13 +120,15 @@ def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
     ('c', 1)
     """
 
+    target = TASKS[recipe.task].target
+
     def examples(pairs: Pairs, name: str) -> ReadResult:
         for n, (source, target) in enumerate(pairs, 1):
-            if not source.strip() or not target.strip():
-                raise DataError(
-                    f"{name} pair {n}: the {'target' if source.strip() else 'source'} is blank: leave it out"
-                )
-        return ReadResult(tuple(Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1)), ())
+            blank = "source" if not joined(source).strip() else "target" if not target.strip() else ""
+            if blank:
+                raise DataError(f"{name} pair {n}: the {blank} is blank: leave it out")
+        found = (Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
+        return ReadResult(tuple(cut(e, target) for e in found), ())
 
     first = examples(train, "train")
     if dev is not None:
@@ -150,9 +174,10 @@ def fit_codecs(recipe: Recipe, train: Sequence[Example]) -> Codecs:
     """
     sources, targets = [e.source for e in train], [e.target for e in train]
     if recipe.vocabulary == "joint":
-        both = TextCodec.fit(recipe.source, sources + targets)
+        assert isinstance(recipe.source, TextOptions)  # the recipe was checked
+        both = TextCodec.fit(recipe.source, [*sources, *targets])
         return Codecs(both, both)
-    return Codecs(TextCodec.fit(recipe.source, sources), TextCodec.fit(recipe.target, targets))
+    return Codecs(fit_source(recipe.source, sources), fit_target(recipe.target, targets))
 
 
 def encode(codecs: Codecs, examples: Sequence[Example]) -> list[Encoded]:
@@ -160,9 +185,9 @@ def encode(codecs: Codecs, examples: Sequence[Example]) -> list[Encoded]:
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("a", "b")], Recipe())
     >>> encode(fit_codecs(Recipe(), data.train), data.dev)
-    [Encoded(source=[4], target=[4], alignment=None)]
+    [Encoded(source=[4], target=[4], alignment=None, more=None)]
     """
-    return [Encoded(codecs.source.encode(e.source), codecs.target.encode(e.target), e.alignment) for e in examples]
+    return codecs.examples(examples)
 
 
 def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
@@ -173,8 +198,9 @@ def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
     "dev has symbols that train has not, read as unknown: source 'z' (1 example)"
     """
     parts = []
-    for side, codec in (("source", codecs.source), ("target", codecs.target)):
-        found = [set(codec.unknown(e.source if side == "source" else e.target)) for e in dev]
+    sources = [set(codecs.source.unknown(e.source)) for e in dev]
+    targets = [set(codecs.target.unknown(e.target)) for e in dev]
+    for side, found in (("source", sources), ("target", targets)):
         symbols = sorted(set().union(*found)) if found else []
         if symbols:
             shown = ", ".join(map(repr, symbols[:8])) + (" ..." if len(symbols) > 8 else "")
@@ -186,7 +212,7 @@ def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
 
-    >>> codec = TextCodec.fit(Recipe().source, ["abc"])
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> load_vectors(Bundle.new(Recipe(), Codecs(codec, codec)), print)
     """
     options = bundle.recipe.model
@@ -195,10 +221,13 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
             "source",
             getattr(options.encoder, "embedding", None),
             getattr(bundle.model.encoder, "embedding", None),
-            bundle.codecs.source,
+            bundle.codecs.source.tokens,
         ),
-        ("target", options.decoder.embedding, bundle.model.head.embedding, bundle.codecs.target),
     ]
+    if options.decoder is not None:
+        sides.append(
+            ("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written)
+        )
     for side, embedding, module, codec in sides:
         if isinstance(embedding, Vectors) and isinstance(module, Embedding):
             words = [codec.token(i) for i in range(len(codec))]
@@ -266,7 +295,7 @@ def run(
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
         observer.note(said)
-    loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
+    loader = codecs.loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
     processes = _processes(bundle, loader, out, observer.note, resume, device)
@@ -322,13 +351,14 @@ def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
 def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     """The figures on dev while a model trains; where links are known and there is attention, alignment errors too.
 
-    >>> codec = TextCodec.fit(Recipe().source, ["abc"])
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> data = as_data([("a", "b")], [("a", "b")], Recipe())
     >>> sorted(dev_metrics(Bundle.new(Recipe(), Codecs(codec, codec)), data.dev))
     ['accuracy', 'cer', 'chrf']
     """
     metrics = evaluate([bundle], dev).metrics
-    if bundle.recipe.model.decoder.context.kind == "attention" and any(e.alignment for e in dev):
+    decoder = bundle.recipe.model.decoder
+    if decoder is not None and decoder.context.kind == "attention" and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_figures(bundle, dev)[0]["aer"]}
     return metrics
 
@@ -353,7 +383,7 @@ def _begun(recipe: Recipe, out: Path) -> Bundle:
     return Bundle.new(recipe, codecs)
 
 
-def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: Baseline, resume: bool) -> None:
+def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline, resume: bool) -> None:
     """Write what a run begins with, or check that a resumed run still has the same data."""
     mark = fingerprint(data)
     about = out / "training" / "data.json"
@@ -370,48 +400,32 @@ def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: Baseline, resu
     write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
 
 
-def choose_baseline(recipe: Recipe, data: Data) -> Baseline:
+def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     """The cheap baseline that does best on dev.
 
     >>> data = as_data([("ab", "αβ"), ("ba", "βα")], [("aab", "ααβ")], Recipe())
     >>> choose_baseline(Recipe(), data).name
     'letter by letter'
     """
-    task = TASKS[recipe.task]
+    task = _measuring(recipe.task, data.dev)
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in data.train]
-    return best_baseline(pairs, [e.source for e in dev], [e.targets for e in dev], task.metric)
+    return best_baseline(pairs, [e.source for e in dev], [e.targets for e in dev], task.metric, task.target)
 
 
-def baseline_metrics(baseline: Baseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
+def _measuring(task: str, examples: Sequence[Example]) -> Task:
+    """A task with the figures that its examples call for: those of spans, where their tags mark spans."""
+    found = TASKS[task]
+    return found.marking(found.target == "tags" and marked(tag for e in examples for tag in e.target.split()))
+
+
+def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
     """The figures of a baseline.
 
+    >>> from windlass.baseline import Baseline
     >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
     {'wer': 0.0, 'per': 0.0}
     """
-    asked = group(examples) if TASKS[task].several_answers else list(examples)
-    return TASKS[task].measure(baseline.predict([e.source for e in asked]), [e.targets for e in asked])
-
-
-def save_baseline(folder: Path, baseline: Baseline) -> None:
-    """Write a baseline beside the model, as plain data.
-
-    >>> from tempfile import mkdtemp
-    >>> folder = Path(mkdtemp())
-    >>> save_baseline(folder, Baseline("copy"))
-    >>> load_baseline(folder)
-    Baseline(name='copy', unit='whole', table={}, default=None, joiner='')
-    """
-    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
-
-
-def load_baseline(folder: Path) -> Baseline | None:
-    """The baseline saved with a bundle, if it is there and readable.
-
-    >>> load_baseline(Path("/nowhere")) is None
-    True
-    """
-    try:
-        return Baseline(**json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
+    measuring = _measuring(task, examples)
+    asked = group(examples) if measuring.several_answers else list(examples)
+    return measuring.measure(baseline.predict([e.source for e in asked]), [e.targets for e in asked])

@@ -57,7 +57,7 @@ def extended(base: Bundle, recipe: Recipe, train: Sequence[Example], note: Note)
     sources, targets = [e.source for e in train], [e.target for e in train]
     new_target: tuple[str, ...] = ()
     if recipe.vocabulary == "joint":
-        codec, new_source = base.codecs.source.extend(sources + targets)
+        codec, new_source = base.codecs.written.extend([*sources, *targets])
         codecs = Codecs(codec, codec)
     else:
         source, new_source = base.codecs.source.extend(sources)

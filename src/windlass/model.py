@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from torch import nn
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options
-from windlass.core.records import Batch, Memory, Record, Scored
-from windlass.encoders.text import Encoder, EncoderOptions, RecurrentEncoder
+from windlass.core.options import Options, named
+from windlass.core.records import Batch, Carry, Memory, Scored
+from windlass.encoders.base import Encoder, Sizes
+from windlass.encoders.text import EncoderOptions, RecurrentEncoder
+from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.options import TextHeadOptions
+from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
 from windlass.heads.text import TextHead
+
+
+class WritingOptions(Options):
+    """A text, which `model.decoder` writes.
+
+    >>> WritingOptions().kind
+    'text'
+    """
+
+    kind: Literal["text"] = "text"
+
+
+HeadOptions = Annotated[
+    WritingOptions | LabelHeadOptions | TagsHeadOptions, Field(discriminator="kind"), named
+]
+"""Everything that can come out."""
+
+Head = TextHead | LabelHead | TagsHead
 
 
 class ModelOptions(Options):
@@ -23,16 +45,33 @@ class ModelOptions(Options):
     """
 
     encoder: EncoderOptions = RecurrentEncoder.Options()
-    decoder: TextHeadOptions = TextHeadOptions()
+    head: HeadOptions = Field(WritingOptions(), description="what comes out; must fit the target")
+    decoder: TextHeadOptions | None = Field(None, description="what writes a text; there is none with another head")
     tie: Literal["none", "target", "all"] = Field(
         "none",
         description="one table for the decoder's input and output (target), and the encoder's input too (all)",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_decoder(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("decoder") is None and head_kind(given) == "text":
+            return {**given, "decoder": {}}
+        return given
+
     @model_validator(mode="after")
     def _fits(self) -> ModelOptions:
         encoder, decoder = self.encoder, self.decoder
-        if encoder.kind == "prefix":
+        if self.head.kind != "text":
+            self._check_choosing(self.head)
+            return self
+        assert decoder is not None  # `_with_decoder` saw to it
+        if encoder.kind == "none":
+            if decoder.context.kind != "none" or decoder.start not in ("zeros", "learned"):
+                raise ValueError("with encoder: none there is no memory: set context: none and start: zeros or learned")
+            if not decoder.feedback:
+                raise ValueError("with encoder: none the decoder must read what it wrote: set feedback: true")
+        elif encoder.kind == "prefix":
             if decoder.context.kind != "none":
                 raise ValueError(f"with encoder: prefix there is no memory to see: context: {decoder.context.kind}")
             if decoder.start not in ("zeros", "learned"):
@@ -45,11 +84,23 @@ class ModelOptions(Options):
                 "set start: summary or final, or another context"
             )
         if self.tie != "none":
-            self._check_tie()
+            self._check_tie(decoder)
         return self
 
-    def _check_tie(self) -> None:
-        decoder = self.decoder
+    def _check_choosing(self, head: LabelHeadOptions | TagsHeadOptions | WritingOptions) -> None:
+        """What a head that writes nothing has no use for, or cannot do without."""
+        if self.decoder is not None:
+            raise ValueError(f"with head: {head.kind} nothing is written: leave decoder out")
+        if self.tie != "none":
+            raise ValueError(f"with head: {head.kind} there is no output layer to tie: leave tie out")
+        if self.encoder.kind in ("prefix", "none"):
+            raise ValueError(f"with head: {head.kind} there must be states to look at, but encoder: {self.encoder.kind}")
+        if isinstance(head, LabelHeadOptions) and head.pool.kind == "ends":
+            encoder = self.encoder
+            if not (isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional):
+                raise ValueError("pool: ends takes both ends of a bidirectional network: use last, or bidirectional: true")
+
+    def _check_tie(self, decoder: TextHeadOptions) -> None:
         if not decoder.feedback or decoder.embedding.kind == "one_hot":
             raise ValueError(f"tie: {self.tie} needs a decoder with a learned embedding and feedback")
         if decoder.embedding.kind == "vectors" and decoder.embedding.freeze:
@@ -60,8 +111,20 @@ class ModelOptions(Options):
                 f"tie: {self.tie} needs decoder.embedding.size {decoder.embedding.size} to equal the readout's "
                 f"size {readout}: change one, or use readout: joined or deep of that size"
             )
-        if self.tie == "all" and (self.encoder.kind == "prefix" or self.encoder.embedding != decoder.embedding):
+        embedding = getattr(self.encoder, "embedding", None)
+        if self.tie == "all" and (embedding is None or embedding != decoder.embedding):
             raise ValueError("tie: all needs an encoder whose embedding options equal the decoder's")
+
+
+def head_kind(model: Any) -> str:
+    """The kind of head that a model's options ask for, before they are checked.
+
+    >>> head_kind({"head": "label"}), head_kind({})
+    ('label', 'text')
+    """
+    head = model.get("head") if isinstance(model, Mapping) else getattr(model, "head", None)
+    kind = head.get("kind") if isinstance(head, Mapping) else getattr(head, "kind", head)
+    return kind if isinstance(kind, str) else "text"
 
 
 class LossOptions(Options):
@@ -88,22 +151,35 @@ class Model(nn.Module):
     (4, True)
     """
 
-    def __init__(self, encoder: Encoder, head: TextHead, loss: LossOptions):
+    def __init__(self, encoder: Encoder, head: Head, loss: LossOptions):
         super().__init__()
         self.encoder = encoder
         self.head = head
         self.loss = loss
+
+    @property
+    def writer(self) -> TextHead:
+        """The head, where it writes text."""
+        if not isinstance(self.head, TextHead):
+            raise RecipeError("this model writes no text: it has labels or tags to choose from")
+        return self.head
 
     def encode(self, batch: Batch) -> Memory:
         """Read the inputs."""
         memory: Memory = self.encoder(batch)
         return memory
 
-    def forward(self, batch: Batch, carry: Record | None = None, own: float = 0.0) -> Scored:
-        """The loss of a batch; `own` is how often the decoder is fed its own last output instead of the right one."""
+    def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:
+        """The loss of a batch.
+
+        `carry` is where running text stands; `own` is how often the decoder is fed its own last output instead of the
+        right one.
+        """
         if batch.target is None:
             raise RecipeError("a batch without targets cannot be trained on")
         loss = self.loss
+        if not isinstance(self.head, TextHead):
+            return self.head.score(self.encode(batch), batch.target, smoothing=loss.label_smoothing)
         return self.head.score(
             self.encode(batch),
             batch.target,
@@ -115,26 +191,52 @@ class Model(nn.Module):
         )
 
 
-def build(options: ModelOptions, loss: LossOptions, source_vocabulary: int, target_vocabulary: int) -> Model:
+def build(
+    options: ModelOptions,
+    loss: LossOptions,
+    source_vocabulary: int | Sizes,
+    target_vocabulary: int,
+    allowed: Allowed | None = None,
+) -> Model:
     """Make a model of a recipe's options.
+
+    The source's vocabulary is a size, or one for each input by name; `allowed` says which tags may follow which.
 
     >>> model = build(ModelOptions(), LossOptions(), source_vocabulary=20, target_vocabulary=30)
     >>> model.head.output.weight.shape[0]
     30
     """
+    encoder = options.encoder.build(source_vocabulary)
+    head = options.head
+    if options.decoder is None or isinstance(head, LabelHeadOptions | TagsHeadOptions):
+        return Model(encoder, _chooser(head, loss, target_vocabulary, encoder.size, allowed), loss)
     context = options.decoder.context
     if loss.alignment and context.kind != "attention":
         raise RecipeError(f"loss.alignment needs attention, but model.decoder.context is {context.kind}")
     if loss.coverage and not (context.kind == "attention" and context.score.coverage):
         raise RecipeError("loss.coverage needs an attention with coverage: true")
-    encoder = options.encoder.build(source_vocabulary)
     shared = None
     if options.tie == "all":
+        if isinstance(source_vocabulary, Mapping):
+            source_vocabulary = source_vocabulary["source"]
         if source_vocabulary != target_vocabulary:
             raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
         assert isinstance(encoder, RecurrentEncoder)
         shared = encoder.embedding
-    head = TextHead(
+    writer = TextHead(
         options.decoder, target_vocabulary, encoder.size, encoder.final_sizes, shared, options.tie != "none"
     )
-    return Model(encoder, head, loss)
+    return Model(encoder, writer, loss)
+
+
+def _chooser(
+    head: HeadOptions, loss: LossOptions, vocabulary: int, memory_size: int, allowed: Allowed | None
+) -> LabelHead | TagsHead:
+    if loss.alignment or loss.coverage:
+        raise RecipeError(f"loss.alignment and loss.coverage are for a decoder's attention, not for head: {head.kind}")
+    if isinstance(head, LabelHeadOptions):
+        return LabelHead(head, vocabulary, memory_size)
+    assert isinstance(head, TagsHeadOptions)
+    if head.output == "crf" and loss.label_smoothing:
+        raise RecipeError("loss.label_smoothing is for single outputs, not for output: crf: set it to 0")
+    return TagsHead(head, vocabulary, memory_size, allowed)

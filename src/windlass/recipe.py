@@ -10,11 +10,13 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.core.options import Options, members
+from windlass.core.options import Options, members, record
 from windlass.data.codecs import TextOptions
 from windlass.data.readers import DataOptions
+from windlass.data.sides import SourceOptions, TargetOptions
 from windlass.decoding.options import Beam, SearchOptions
-from windlass.model import LossOptions, ModelOptions
+from windlass.encoders.base import TokenOptions
+from windlass.model import LossOptions, ModelOptions, head_kind
 from windlass.tasks import TASKS
 from windlass.training.options import TrainOptions
 
@@ -41,33 +43,71 @@ class Recipe(Options):
     task: str = "text"
     seed: int = Field(1, ge=0)
     data: FilesOptions = FilesOptions()
-    source: TextOptions = TextOptions()
-    target: TextOptions = TextOptions()
+    source: SourceOptions = TextOptions()
+    target: TargetOptions = TextOptions()
     vocabulary: Literal["separate", "joint"] = Field("separate", description="joint: one vocabulary for both sides")
     model: ModelOptions = ModelOptions()
     loss: LossOptions = LossOptions()
     train: TrainOptions = TrainOptions()
-    search: SearchOptions = Beam()
+    search: SearchOptions | None = Field(None, description="how texts are found; none where nothing is written")
     choose_by: str | None = Field(
         None, description="the figure on dev that the best weights are chosen by; none: the task's own; aer: alignments"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_search(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("search") is None and head_kind(given.get("model", {})) == "text":
+            return {**given, "search": Beam()}
+        return given
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
         if self.task not in TASKS:
             raise ValueError(f"task: no task {self.task!r}: {nearest(self.task, TASKS)}")
-        figures = (*TASKS[self.task].metrics, "aer")
-        if self.choose_by is not None and self.choose_by not in figures:
-            hint = nearest(self.choose_by, figures)
-            raise ValueError(f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}")
-        if self.choose_by == "aer" and (self.data.alignment is None or self.model.decoder.context.kind != "attention"):
-            raise ValueError("choose_by: aer needs gold links (data.alignment) and a decoder with attention")
+        self._sides_fit()
+        self._choice_fits()
         if self.vocabulary == "joint" and self.source != self.target:
             raise ValueError("vocabulary: joint needs source and target options that are the same")
         if self.vocabulary == "separate" and (self.model.tie == "all" or self.model.encoder.kind == "prefix"):
             what = "model.tie: all" if self.model.tie == "all" else "model.encoder: prefix"
             raise ValueError(f"{what} needs one vocabulary for both sides: set vocabulary: joint")
         return self
+
+    def _sides_fit(self) -> None:
+        """Task, sides, encoder and head must speak of the same thing."""
+        task, source, target, encoder, head = TASKS[self.task], self.source, self.target, self.model.encoder, self.model.head
+        if source.kind not in task.sources:
+            raise ValueError(f"source: {source.kind}, but task {task.name} reads {' or '.join(task.sources)}")
+        if target.kind != task.target:
+            raise ValueError(f"target: {target.kind}, but task {task.name} gives {task.target}")
+        if head.kind != target.kind:
+            raise ValueError(f"model.head: {head.kind} cannot give target: {target.kind}: set model.head: {target.kind}")
+        if source.kind not in encoder.reads:
+            raise ValueError(f"model.encoder: {encoder.kind} reads {' or '.join(encoder.reads)}, not {source.kind}")
+        if source.kind == "words" and isinstance(encoder, TokenOptions) and source.characters != bool(encoder.spelling):
+            raise ValueError(
+                "source.characters gives letters that nothing reads: set it to false, or set model.encoder.spelling"
+                if source.characters
+                else "model.encoder.spelling reads letters: set source.characters: true"
+            )
+        if head.kind != "text":
+            if self.search is not None:
+                raise ValueError(f"search has no use with model.head: {head.kind}: leave it out")
+            if self.train.sampling.kind != "none":
+                raise ValueError(f"train.sampling has no use with model.head: {head.kind}: leave it out")
+            if self.vocabulary != "separate":
+                raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
+
+    def _choice_fits(self) -> None:
+        task, decoder = TASKS[self.task], self.model.decoder
+        figures = (*task.metrics, *task.span_metrics, *(["aer"] if decoder is not None else []))
+        if self.choose_by is not None and self.choose_by not in figures:
+            hint = nearest(self.choose_by, figures)
+            raise ValueError(f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}")
+        attends = decoder is not None and decoder.context.kind == "attention"
+        if self.choose_by == "aer" and (self.data.alignment is None or not attends):
+            raise ValueError("choose_by: aer needs gold links (data.alignment) and a decoder with attention")
 
     def to_yaml(self) -> str:
         """Write the recipe out, whole.
@@ -136,10 +176,10 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
             continue
         if part in known and not leaf:
             annotation = known[part].annotation
-            inner = annotation if isinstance(annotation, type) else None
-            choices = members(annotation) if get_args(annotation) else {}
-            leaf = not choices and not (inner and issubclass(inner, Options))
-            known = dict(inner.model_fields) if inner and issubclass(inner, Options) else known
+            inner = record(annotation)
+            choices = members(annotation) if get_args(annotation) and inner is None else {}
+            leaf = not choices and inner is None
+            known = dict(inner.model_fields) if inner else known
         path.append(str(part))
     key = ".".join(path)
     kind, given = error["type"], error.get("input")

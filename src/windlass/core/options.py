@@ -7,6 +7,7 @@ option that changes nothing cannot be written down.
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -42,11 +43,22 @@ def members(union: Any) -> dict[str, type[Options]]:
     found: dict[str, type[Options]] = {}
     for part in get_args(union):
         if isinstance(part, type) and issubclass(part, Options):
-            for kind in get_args(part.model_fields["kind"].annotation):
+            for kind in get_args(part.model_fields["kind"].annotation) if "kind" in part.model_fields else ():
                 found[kind] = part
         else:
             found |= members(part)
     return found
 
 
-__all__ = ["Annotated", "Options", "members", "named"]
+def record(annotation: Any) -> type[Options] | None:
+    """The record of options that a field holds, or may leave out; None where it holds something else.
+
+    >>> record(Options | None).__name__, record(int) is None
+    ('Options', True)
+    """
+    parts = [part for part in get_args(annotation) if part is not NoneType] or [annotation]
+    alone = parts[0] if len(parts) == 1 else None
+    return alone if isinstance(alone, type) and issubclass(alone, Options) else None
+
+
+__all__ = ["Annotated", "Options", "members", "named", "record"]

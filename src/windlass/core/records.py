@@ -3,6 +3,7 @@
     B  batch rows          S  source places       T  target places      V  outputs (vocabulary)
     K  hypotheses a row    L  layers              E  embedding          H  hidden
     D  memory              A  attention           N  rows of a search (B * K)
+    P  sentences           C  characters of a word
 
 A mask is True where something is real. Everything is batch first; only `nn/recurrence.py` runs time first inside.
 A record is frozen. `map` rebuilds it with a function applied to every tensor, however deeply nested, so `to`,
@@ -11,8 +12,8 @@ A record is frozen. `map` rebuilds it with a function applied to every tensor, h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import torch
@@ -70,8 +71,8 @@ class Padded(Record):
     [[True, True, True], [True, False, False]]
     """
 
-    values: Tensor  # (B, S) ids, or (B, S, D) features
-    mask: Tensor  # (B, S)
+    values: Tensor  # (B, S) ids, (B, P, S) where places have places of their own, or (B, S, D) features
+    mask: Tensor  # (B, S), or (B, P, S)
 
     @classmethod
     def of(cls, rows: list[list[int]], pad: int = 0) -> Padded:
@@ -81,10 +82,21 @@ class Padded(Record):
         values = torch.tensor([r + [pad] * (width - len(r)) for r in rows], dtype=torch.long).view(-1, width)
         return cls(values, torch.arange(width) < lengths[:, None])
 
+    @classmethod
+    def nested(cls, rows: Sequence[Sequence[Sequence[int]]], pad: int = 0) -> Padded:
+        """Pad lists of lists of ids, such as the letters of the words of sentences: (B, S, C).
+
+        >>> Padded.nested([[[4, 5], [6]], [[7]]]).values.tolist()
+        [[[4, 5], [6, 0]], [[7, 0], [0, 0]]]
+        """
+        wide = max((len(row) for row in rows), default=0)
+        flat = cls.of([list(part) for row in rows for part in [*row, *[[]] * (max(1, wide) - len(row))]], pad)
+        return cls(*(t.view(len(rows), max(1, wide), -1) for t in (flat.values, flat.mask)))
+
     @property
     def lengths(self) -> Tensor:
-        """How many places of each row are real: (B,)."""
-        return self.mask.sum(1)
+        """How many places of each row are real: (B,), or (B, P)."""
+        return self.mask.sum(-1)
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,7 @@ class Batch(Record):
     target: Padded | None  # ids that end with the end mark; the mask is the loss mask
     keys: Tensor  # (B,) which examples these are
     alignment: Tensor | None = None  # (B, T, S) gold attention; a row of zeros where nothing is known
+    continues: Tensor | None = None  # (B,) of running text: the row goes on from that of the batch before
 
     @property
     def size(self) -> int:
@@ -134,6 +147,35 @@ class Memory(Record):
 
 
 @dataclass(frozen=True)
+class Carry(Record):
+    """What the next chunk of running text starts from: the last state of every layer.
+
+    >>> carry = Carry(((torch.ones(2, 3), torch.zeros(2, 3)),))
+    >>> sorted(carry.tensors())
+    ['0.0', '0.1']
+    >>> Carry.of(carry.tensors()).layers[0][0].tolist() == carry.layers[0][0].tolist()
+    True
+    """
+
+    layers: tuple[CellState, ...]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name, for a checkpoint."""
+        return {f"{n}.{k}": part for n, layer in enumerate(self.layers) for k, part in enumerate(layer)}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Carry | None:
+        """What `tensors` gave; None where there is nothing."""
+        layers: dict[int, dict[int, Tensor]] = {}
+        for name, tensor in tensors.items():
+            layer, part = map(int, name.split("."))
+            layers.setdefault(layer, {})[part] = tensor
+        if not layers:
+            return None
+        return cls(tuple(tuple(layer[k] for k in sorted(layer)) for _, layer in sorted(layers.items())))
+
+
+@dataclass(frozen=True)
 class Scored(Record):
     """The outcome of a training step: a sum, and over how many tokens it was taken.
 
@@ -144,7 +186,7 @@ class Scored(Record):
     loss_sum: Tensor  # () what is minimised, summed over tokens
     count: Tensor  # () tokens
     terms: dict[str, Tensor] | None = None  # () each: the parts of the loss, summed, for the log
-    carry: Record | None = None  # what the next chunk of running text starts from
+    carry: Carry | None = None  # what the next chunk of running text starts from
 
     @property
     def mean(self) -> Tensor:
@@ -168,6 +210,25 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A part of an input and what it was found to be.
+
+    >>> "in Ulm"[slice(*Span(3, 6, "place", "Ulm").place)]
+    'Ulm'
+    """
+
+    begin: int  # in characters of the input, from 0
+    end: int  # the first character after it
+    label: str
+    text: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """From where to where."""
+        return self.begin, self.end
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a user gets for one input.
 
@@ -180,9 +241,12 @@ class Prediction:
     tokens: tuple[str, ...]
     score: float  # normalised log probability, as the search ranks
     confidence: float  # probability of the whole output under the model, 0 to 1
-    probabilities: tuple[float, ...] = ()  # of every token, and of the end
+    probabilities: tuple[float, ...] = ()  # of every token (label, tag), and of the end of a text
     source_tokens: tuple[str, ...] = ()
     attention: tuple[tuple[float, ...], ...] | None = None  # a row a token (and the end), over source_tokens
     unknown: tuple[str, ...] = ()  # what in the input the model has never seen
     alternatives: tuple[Prediction, ...] = ()  # the rest of the n-best list
     finished: bool = True  # False where the length limit cut it off
+    labels: dict[str, float] = field(default_factory=dict)  # of a label: the probability of each
+    offsets: tuple[tuple[int, int], ...] = ()  # of tags: where in the input each of source_tokens is
+    spans: tuple[Span, ...] = ()  # of tags: the parts of the input that they name

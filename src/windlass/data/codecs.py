@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from windlass.core.errors import BundleError
 from windlass.core.options import Options, named
 from windlass.data import subwords
+from windlass.data.examples import Source, joined
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -95,17 +96,24 @@ TokenOptions = Annotated[
 
 
 class TextOptions(Options):
-    """How one side of the data becomes tokens.
+    """A text, as a sequence of tokens.
 
     >>> TextOptions(tokens="words").tokens
     WordTokens(kind='words', min_count=1, size=None)
     """
 
+    kind: Literal["text"] = "text"
     tokens: TokenOptions = Field(CharacterTokens(), description="what a token is")
     normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field(
         "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
     )
     lowercase: bool = Field(False, description="lowercase the text first")
+
+
+Ids = list[int] | list[list[int]]
+"""Ids in places; or in places of places, such as the letters of words."""
+Inputs = dict[str, Ids]
+"""What a codec makes of a source. `source` is always there."""
 
 
 def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:
@@ -129,8 +137,8 @@ class TextCodec:
     model: str | None = None  # the pieces of bpe or unigram, as JSON
 
     @classmethod
-    def fit(cls, options: TextOptions, texts: Iterable[str]) -> TextCodec:
-        """Choose the symbols from the training texts.
+    def fit(cls, options: TextOptions, texts: Iterable[Source]) -> TextCodec:
+        """Choose the symbols from the training texts; of a source that is several texts, all together.
 
         >>> TextCodec.fit(TextOptions(tokens="words"), ["b a", "b"]).symbols
         ('b', 'a')
@@ -139,7 +147,8 @@ class TextCodec:
         if isinstance(tokens, BpeTokens | UnigramTokens):
             empty = cls(options, ())
             size = tokens.size - len(MARKS) + 1  # the library counts its own unknown piece
-            return cls._of_model(options, subwords.train(tokens.kind, size, map(empty.clean, texts)))
+            cleaned = (empty.clean(joined(text)) for text in texts)
+            return cls._of_model(options, subwords.train(tokens.kind, size, cleaned))
         counts = cls(options, ())._count(texts)
         return cls(options, tuple(_frequent(counts, tokens.min_count, _room(options, 0))))
 
@@ -147,10 +156,10 @@ class TextCodec:
     def _of_model(cls, options: TextOptions, model: str) -> TextCodec:
         return cls(options, tuple(subwords.pieces(model)), model)
 
-    def _count(self, texts: Iterable[str]) -> Counter[str]:
+    def _count(self, texts: Iterable[Source]) -> Counter[str]:
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(self._cut(text))
+            counts.update(self._cut(joined(text)))
         return counts
 
     @cached_property
@@ -204,25 +213,25 @@ class TextCodec:
         shown = [text[a:b] if n == UNK else self.token(n) for n, (a, b) in zip(ids, found.offsets, strict=True)]
         return ids, shown
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: Source) -> list[int]:
         """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none.
 
         >>> TextCodec.fit(TextOptions(tokens="words"), ["b a"]).encode("a c")
         [4, 1]
         """
         if self.model is not None:
-            return self._subwords(text)[0]
-        return [self._index.get(piece, UNK) for piece in self._cut(text)]
+            return self._subwords(joined(text))[0]
+        return [self._index.get(piece, UNK) for piece in self._cut(joined(text))]
 
-    def pieces(self, text: str) -> list[str]:
+    def pieces(self, text: Source) -> list[str]:
         """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown.
 
         >>> TextCodec.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
         ['▁a', '▁cat', '+']
         """
-        return self._subwords(text)[1] if self.model is not None else self._cut(text)
+        return self._subwords(joined(text))[1] if self.model is not None else self._cut(joined(text))
 
-    def unknown(self, text: str) -> tuple[str, ...]:
+    def unknown(self, text: Source) -> tuple[str, ...]:
         """The different pieces of a text that the codec has never seen, in order.
 
         >>> TextCodec.fit(TextOptions(), ["ab"]).unknown("zaza!")
@@ -260,7 +269,29 @@ class TextCodec:
     def __len__(self) -> int:
         return len(MARKS) + len(self.symbols)
 
-    def extend(self, texts: Iterable[str]) -> tuple[TextCodec, tuple[str, ...]]:
+    @property
+    def sizes(self) -> dict[str, int]:
+        """As a source: how many ids each of its inputs has.
+
+        >>> TextCodec.fit(TextOptions(), ["ab"]).sizes
+        {'source': 6}
+        """
+        return {"source": len(self)}
+
+    def inputs(self, source: Source) -> Inputs:
+        """As a source: its ids by name of the input.
+
+        >>> TextCodec.fit(TextOptions(), ["ab"]).inputs("ba")
+        {'source': [5, 4]}
+        """
+        return {"source": self.encode(source)}
+
+    @property
+    def tokens(self) -> TextCodec:
+        """As a source: the codec of the tokens that have vectors, which is this one."""
+        return self
+
+    def extend(self, texts: Iterable[Source]) -> tuple[TextCodec, tuple[str, ...]]:
         """Add what new texts bring, with every old id unchanged. Returns the codec and what was added.
 
         `min_count` and `size` hold here too. To bpe and unigram, single characters are added.
@@ -272,7 +303,7 @@ class TextCodec:
         known = self._index
         tokens = self.options.tokens
         if isinstance(tokens, BpeTokens | UnigramTokens) and self.model is not None:
-            letters = Counter(letter for text in texts for letter in self.clean(text) if letter not in known)
+            letters = Counter(letter for text in texts for letter in self.clean(joined(text)) if letter not in known)
             added = tuple(_frequent(letters, 1, None))
             model = subwords.add_characters(self.model, added) if added else self.model
             return type(self)._of_model(self.options, model), added

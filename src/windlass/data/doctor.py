@@ -127,9 +127,9 @@ def _repeats(examples: Sequence[Example]) -> list[Finding]:
     pairs: dict[tuple[str, str], Place] = {}
     sources: dict[str, Example] = {}
     for example in examples:
-        before = sources.setdefault(example.source, example)
+        before = sources.setdefault(example.text, example)
         for target in example.targets:
-            same = pairs.setdefault((example.source, target), example.place)
+            same = pairs.setdefault((example.text, target), example.place)
             if same is not example.place:
                 found.append(_finding(example, "duplicate", f"the same pair as {same}"))
             elif before is not example:
@@ -142,11 +142,11 @@ def _leaks(train: Sequence[Example], dev: Sequence[Example]) -> list[Finding]:
     """Sources of the dev set that are trained on too, which makes its score too good."""
     seen: dict[str, Place] = {}
     for example in train:
-        seen.setdefault(example.source, example.place)
+        seen.setdefault(example.text, example.place)
     return [
-        _finding(example, "in train and dev", f"the source is in the training data, {seen[example.source]}")
+        _finding(example, "in train and dev", f"the source is in the training data, {seen[example.text]}")
         for example in dev
-        if example.source in seen
+        if example.text in seen
     ]
 
 
@@ -160,7 +160,7 @@ def _rare(examples: Sequence[Example]) -> list[RareCharacter]:
         counts: Counter[str] = Counter()
         first: dict[str, Place] = {}
         for example in examples:
-            for text in (example.source,) if side == "source" else example.targets:
+            for text in (example.text,) if side == "source" else example.targets:
                 counts.update(text)
                 for character in text:
                     if character not in first:
@@ -185,7 +185,7 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     findings += _leaks(learned, held)
     lengths = {}
     if learned:
-        lengths["source"] = Lengths.of(e.source for e in learned)
+        lengths["source"] = Lengths.of(e.text for e in learned)
         lengths["target"] = Lengths.of(t for e in learned for t in e.targets)
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     return Report(len(learned), len(held), lengths, tuple(findings), tuple(_rare(learned)), notes)

@@ -14,6 +14,19 @@ Alignment = tuple[tuple[int, int], ...]
 """Gold links (source place, target place), both counted from 0."""
 
 
+Source = str | tuple[str, ...]
+"""What goes in: a text, or several (the words of a sentence, a pair, the sentences of a document, turns of a dialog)."""
+
+
+def joined(source: Source) -> str:
+    """A source as one text.
+
+    >>> joined("a cat"), joined(("a", "cat"))
+    ('a cat', 'a cat')
+    """
+    return source if isinstance(source, str) else " ".join(source)
+
+
 @dataclass(frozen=True)
 class Place:
     """A line of a file, counted from 1 (in a parquet file, a row).
@@ -37,15 +50,38 @@ class Example:
     'k a t'
     """
 
-    source: str
-    targets: tuple[str, ...]
+    source: Source
+    targets: tuple[str, ...]  # texts, labels, or tags separated by spaces
     alignment: Alignment | None  # between the source and the first target
     place: Place
+
+    @property
+    def text(self) -> str:
+        """The source as one text."""
+        return joined(self.source)
 
     @property
     def target(self) -> str:
         """The first right answer."""
         return self.targets[0]
+
+
+def cut(example: Example, target: str) -> Example:
+    """Where the target is tags, cut the source into the words that they belong to.
+
+    >>> one = Example("a cat", ("DET NOUN",), None, Place("tags.tsv", 1))
+    >>> cut(one, "tags").source
+    ('a', 'cat')
+    """
+    if target != "tags":
+        return example
+    words = tuple(example.source.split()) if isinstance(example.source, str) else example.source
+    for tags in example.targets:
+        if len(tags.split()) != len(words):
+            raise DataError(
+                f"{example.place}: {len(words)} words but {len(tags.split())} tags; both are separated by spaces"
+            )
+    return replace(example, source=words)
 
 
 def group(examples: Iterable[Example]) -> list[Example]:
@@ -56,8 +92,8 @@ def group(examples: Iterable[Example]) -> list[Example]:
     >>> [(e.source, e.targets) for e in merged]
     [('a', ('x', 'y'))]
     """
-    first: dict[str, Example] = {}
-    targets: dict[str, dict[str, None]] = {}
+    first: dict[Source, Example] = {}
+    targets: dict[Source, dict[str, None]] = {}
     for example in examples:
         first.setdefault(example.source, example)
         targets.setdefault(example.source, {}).update(dict.fromkeys(example.targets))
@@ -92,7 +128,7 @@ def split(examples: Sequence[Example], fraction: float, seed: int) -> tuple[list
     """
     if not 0 < fraction < 1:
         raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
-    sources = [unicodedata.normalize("NFC", e.source) for e in examples]
+    sources = [unicodedata.normalize("NFC", e.text) for e in examples]
     sizes: dict[str, int] = {}
     for source in sources:
         sizes[source] = sizes.get(source, 0) + 1

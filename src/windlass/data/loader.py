@@ -6,7 +6,7 @@ A loader has no position: a run that stopped after n batches of an epoch goes on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from windlass.core.errors import DataError
 from windlass.core.records import Batch, Padded
-from windlass.data.codecs import EOS
+from windlass.data.codecs import EOS, Ids, Inputs
 from windlass.data.examples import Alignment
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
@@ -24,31 +24,53 @@ NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that b
 class Encoded(NamedTuple):
     """An example as ids, without marks. A target of None means that there is none (prediction).
 
+    `source` is the main input, by whose length batches are made: places, or places of places. `more` are other inputs.
+
     >>> Encoded([5, 6], [7]).alignment is None
     True
     """
 
-    source: list[int]
+    source: Ids
     target: list[int] | None
     alignment: Alignment | None = None
+    more: Inputs | None = None
 
 
-def collate(rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True) -> Batch:
-    """Make a batch of examples; the end mark is put on every target and, if told, on every source.
+def collate(
+    rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True, target_end: bool = True
+) -> Batch:
+    """Make a batch of examples; if told, the end mark is put on every target and on every (flat) source.
 
     >>> batch = collate([Encoded([5, 6], [7]), Encoded([5], [7, 8])], keys=[0, 1])
     >>> batch.inputs["source"].values.tolist(), batch.target.values.tolist()
     ([[5, 6, 3], [5, 3, 0]], [[7, 3, 0], [7, 8, 3]])
     """
-    source = Padded.of([[*row.source, EOS] if source_end else row.source for row in rows])
-    targets = [[*row.target, EOS] for row in rows if row.target is not None]
+    source = _padded([row.source for row in rows], source_end)
+    others = {name: _padded([(row.more or {})[name] for row in rows]) for name in rows[0].more or {}}
+    targets = [[*row.target, EOS] if target_end else row.target for row in rows if row.target is not None]
     if targets and len(targets) != len(rows):
         raise DataError("some examples of a batch have a target and others have none; give all or none of them")
     target = Padded.of(targets) if targets else None
     alignment = None
     if target is not None and any(row.alignment is not None for row in rows):
         alignment = _gold(rows, target.values.shape[1], source.values.shape[1])
-    return Batch({"source": source}, target, torch.tensor(keys, dtype=torch.long), alignment)
+    return Batch({"source": source, **others}, target, torch.tensor(keys, dtype=torch.long), alignment)
+
+
+def _nested(ids: Ids) -> bool:
+    return bool(ids) and isinstance(ids[0], list)
+
+
+def _padded(rows: Sequence[Ids], end: bool = False) -> Padded:
+    if any(_nested(row) for row in rows):
+        return Padded.nested(cast("Sequence[list[list[int]]]", rows))
+    flat = cast("Sequence[list[int]]", rows)
+    return Padded.of([[*row, EOS] if end else row for row in flat])
+
+
+def _places(ids: Ids) -> int:
+    """How many places a row needs, of places of places as many as a rectangle has."""
+    return len(ids) * max(len(cast("list[int]", part)) for part in ids) if _nested(ids) else len(ids)
 
 
 def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tensor:
@@ -81,6 +103,7 @@ class Loader:
         seed: int,
         shuffle: bool,
         source_end: bool = True,
+        target_end: bool = True,
     ) -> None:
         if batch_tokens < 1:
             raise DataError(f"batch_tokens must be at least 1, not {batch_tokens}")
@@ -88,14 +111,14 @@ class Loader:
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
-        self.source_end = source_end
-        sources = np.array([len(e.source) for e in self.examples], dtype=np.int64) + int(source_end)
-        targets = np.array([0 if e.target is None else len(e.target) + 1 for e in self.examples], dtype=np.int64)
+        self.source_end, self.target_end = source_end, target_end
+        sources = np.array([_places(e.source) for e in self.examples], dtype=np.int64) + int(source_end)
+        targets = np.array([0 if e.target is None else len(e.target) + target_end for e in self.examples], dtype=np.int64)
         self.lengths: NDArray[np.int64] = np.maximum(np.maximum(sources, targets), 1)
         self._check_alignments()
 
     def _check_alignments(self) -> None:
-        for key, (source, target, alignment) in enumerate(self.examples):
+        for key, (source, target, alignment, _) in enumerate(self.examples):
             for i, j in alignment or ():
                 if not (0 <= i < len(source) and 0 <= j < len(target or ())):
                     raise DataError(
@@ -140,4 +163,4 @@ class Loader:
         [1]
         """
         for keys in self._plan(number)[start:]:
-            yield collate([self.examples[k] for k in keys], keys.tolist(), self.source_end)
+            yield collate([self.examples[k] for k in keys], keys.tolist(), self.source_end, self.target_end)

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 from windlass.core.errors import DataError
 from windlass.core.options import Options
 from windlass.data import tables
-from windlass.data.examples import Alignment, Example, Place
+from windlass.data.examples import Alignment, Example, Place, cut
 from windlass.data.files import undecoded
 from windlass.data.findings import Finding, Findings, tally
 
@@ -92,8 +92,8 @@ def parse_alignment(text: str) -> Alignment | None:
 class _Rows:
     """Makes examples of rows and notes what is wrong with them."""
 
-    def __init__(self, table: tables.Table, options: DataOptions, found: Findings) -> None:
-        self.files, self.options, self.found = table.files, options, found
+    def __init__(self, table: tables.Table, options: DataOptions, found: Findings, target: str) -> None:
+        self.files, self.options, self.found, self.target = table.files, options, found, target
         self.stray: dict[str, list[int]] = {}
 
     def examples(self, rows: Iterator[tables.Row]) -> Iterator[Example]:
@@ -110,7 +110,12 @@ class _Rows:
                 if control := _CONTROL.search(text):
                     what = f"control character U+{ord(control.group()):04X} in the {_SIDES[side]}"
                     self._add(row.line, side, "control character", what, "kept")
-            yield Example(source, targets, alignment, Place(self.files[0], row.line))
+            example = Example(source, targets, alignment, Place(self.files[0], row.line))
+            try:
+                yield cut(example, self.target)
+            except DataError as error:
+                what = str(error).removeprefix(f"{example.place}: ")
+                self._add(row.line, 1, "unequal numbers of words and tags", what, "skipped")
         for file, places in self.stray.items():
             what = f"spaces around the text on {len(set(places))} lines from here"
             self.found.add(Finding(file, places[0], "stray space", what, "mended"))
@@ -164,8 +169,10 @@ class _Rows:
 _SIDES = ("source", "target", "alignment")
 
 
-def read(path: DataPath, options: DataOptions | None = None) -> ReadResult:
+def read(path: DataPath, options: DataOptions | None = None, target: str = "text") -> ReadResult:
     """Read the examples of a file (or of line-parallel files), with everything that is wrong in it.
+
+    `target` is the kind of what comes out: with tags, a source is cut into the words that they belong to.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -177,7 +184,7 @@ def read(path: DataPath, options: DataOptions | None = None) -> ReadResult:
     options = options or DataOptions()
     found = Findings(strict=options.strict)
     table = tables.table(path, options, found)
-    examples = tuple(_Rows(table, options, found).examples(table.rows))
+    examples = tuple(_Rows(table, options, found, target).examples(table.rows))
     name = ",".join(dict.fromkeys(table.files))
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import nn
 
-from windlass.core.options import Options as BaseOptions
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
-from windlass.nn.embedding import EmbeddingOptions, Learned
+from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
+from windlass.nn.embedding import Learned
 from windlass.nn.recurrence import Stack, StackOptions
 
 
-class Encoder(nn.Module, ABC):
-    """Turns the inputs of a batch into a memory."""
-
-    size: int
-    """The length of a memory's states and of its summary: D."""
-    final_sizes: tuple[tuple[int, ...], ...]
-    """The lengths of the parts of every layer's last state."""
-
-    @abstractmethod
-    def forward(self, batch: Batch) -> Memory:
-        """Batch.inputs -> Memory."""
-
-
 @final
-class RecurrentEncoder(Encoder):
+class RecurrentEncoder(TokenEncoder):
     """A stack of recurrent layers over embedded tokens, read in one direction or in both.
 
     h_t = R(h_{t-1}, e(x_t));  states: all h_t;  summary: the last one, [forward end; backward end] of two directions
@@ -42,28 +27,26 @@ class RecurrentEncoder(Encoder):
     (torch.Size([2, 3, 8]), torch.Size([2, 8]))
     """
 
-    class Options(StackOptions):
+    class Options(StackOptions, TokenOptions):
         """A recurrent encoder."""
 
         kind: Literal["recurrent"] = "recurrent"
-        embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the source tokens")
         bidirectional: bool = Field(True, description="read the source in both directions")
 
-        def build(self, vocabulary: int) -> RecurrentEncoder:
+        def build(self, vocabulary: int | Sizes) -> RecurrentEncoder:
             """Make the encoder."""
             return RecurrentEncoder(vocabulary, self)
 
-    def __init__(self, vocabulary: int, options: Options):
-        super().__init__()
-        self.embedding = options.embedding.build(vocabulary)
-        self.stack = Stack(self.embedding.size, options, options.bidirectional)
+    def __init__(self, vocabulary: int | Sizes, options: Options):
+        super().__init__(vocabulary, options)
+        self.stack = Stack(self.width, options, options.bidirectional)
         self.size = self.stack.size
         self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
 
     def forward(self, batch: Batch) -> Memory:
         """Run over the tokens of `source`."""
         source = batch.inputs["source"]
-        states, final = self.stack(self.embedding(source.values), source.mask)
+        states, final = self.stack(self.vectors(batch), source.mask)
         # Not the last layer's own state, which lacks what a residual or highway connection adds to it.
         summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
         if self.stack.backward_cells:
@@ -84,12 +67,13 @@ class PrefixEncoder(Encoder):
     [[5, 6, 7], [8, 0, 0]]
     """
 
-    class Options(BaseOptions):
+    class Options(EncoderBase):
         """No encoder: the decoder reads the source."""
 
+        reads: ClassVar[tuple[str, ...]] = ("text",)
         kind: Literal["prefix"] = "prefix"
 
-        def build(self, vocabulary: int) -> PrefixEncoder:
+        def build(self, vocabulary: int | Sizes) -> PrefixEncoder:
             """Make the encoder."""
             return PrefixEncoder()
 
@@ -103,5 +87,33 @@ class PrefixEncoder(Encoder):
         return Memory(empty.states, empty.mask, empty.summary, prefix=source, limit=source.lengths)
 
 
-EncoderOptions = Annotated[RecurrentEncoder.Options | PrefixEncoder.Options, Field(discriminator="kind"), named]
+@final
+class NoEncoder(Encoder):
+    """Reads nothing, as there is nothing to read: a language model.
+
+    >>> NoEncoder()(Batch({}, None, torch.arange(2))).states.shape
+    torch.Size([2, 0, 0])
+    """
+
+    class Options(EncoderBase):
+        """No encoder: nothing goes in."""
+
+        reads: ClassVar[tuple[str, ...]] = ("none",)
+        kind: Literal["none"] = "none"
+
+        def build(self, vocabulary: int | Sizes) -> NoEncoder:
+            """Make the encoder."""
+            return NoEncoder()
+
+    size = 0
+    final_sizes = ()
+
+    def forward(self, batch: Batch) -> Memory:
+        """An empty memory."""
+        return Memory.empty(batch.size, batch.keys.device)
+
+
+EncoderOptions = Annotated[
+    RecurrentEncoder.Options | PrefixEncoder.Options | NoEncoder.Options, Field(discriminator="kind"), named
+]
 """Every encoder a recipe can name."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, text
+from windlass.metrics import edit, labels, spans, text
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
 
@@ -48,6 +48,11 @@ METRICS: dict[str, Metric] = {
         Metric("bleu", "sacreBLEU, cased", True, text.bleu),
         Metric("bleu_lc", "sacreBLEU, lowercased", True, text.bleu),
         Metric("chrf", "chrF2", True, text.chrf),
+        Metric("macro_f1", "F1 of every label, and of these the mean", True, labels.macro_f1),
+        Metric("tag_accuracy", "tags that are right", True, spans.tag_accuracy),
+        Metric("span_f1", "F1 of whole spans with their labels, as conlleval counts them", True, spans.span_f1),
+        Metric("span_precision", "found spans that are right", True, spans.span_f1),
+        Metric("span_recall", "spans that are found", True, spans.span_f1),
     )
 }
 """Every metric of text by its name."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from windlass.metrics import METRICS
+from windlass.metrics import METRICS, score
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,25 @@ class Task:
     metrics: tuple[str, ...]  # what is reported
     metric: str  # what is chosen by, on dev
     several_answers: bool = False  # rows of the same source are right answers to one question
+    sources: tuple[str, ...] = ("text",)  # the kinds of source it reads, the usual one first
+    target: str = "text"  # the kind of target it gives
+    span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
 
     @property
     def higher_is_better(self) -> bool:
         """Which way is up for the metric that is chosen by."""
         return METRICS[self.metric].higher_is_better
 
+    def marking(self, spans: bool) -> Task:
+        """The task with the figures of tags that mark spans, if they do.
+
+        >>> Task("tag", "", ("tag_accuracy",), "tag_accuracy", span_metrics=("span_f1",)).marking(True).metric
+        'span_f1'
+        """
+        if not (spans and self.span_metrics):
+            return self
+        return replace(self, metrics=(*self.span_metrics, *self.metrics), metric=self.span_metrics[0], span_metrics=())
+
     def measure(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
         """The figures of this task, in percent."""
-        found: dict[str, float] = {}
-        for name in self.metrics:
-            if name not in found:
-                found |= METRICS[name].function(predictions, references)
-        return {name: found[name] for name in self.metrics}
+        return score(self.metrics, predictions, references)

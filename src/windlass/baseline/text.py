@@ -1,9 +1,4 @@
-"""Cheap baselines to stand beside every score, so that a user sees whether a model has learned anything.
-
-copy              the source itself
-most frequent     the commonest target of the training data
-letter by letter  each letter's commonest counterpart, counterparts guessed by how far along a letter stands
-"""
+"""Baselines that are a table: of whole sources, of letters, or of words."""
 
 from __future__ import annotations
 
@@ -12,14 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from windlass.core.errors import DataError
-from windlass.metrics import find
+from windlass.data.examples import Source, joined
 
-Pairs = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[Source, str]]
 """(source, target) of training examples."""
-
-LONGEST_FOR_LETTERS = 40
-"""Mean source length, in characters, above which nobody would write letter by letter."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +24,19 @@ class Baseline:
     """
 
     name: str
-    unit: Literal["whole", "letter"] = "whole"
+    unit: Literal["whole", "letter", "word"] = "whole"
     table: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
     joiner: str = ""
 
-    def predict(self, sources: Sequence[str]) -> list[str]:
+    def predict(self, sources: Sequence[Source]) -> list[str]:
         """Return an output for every source."""
         return [self.joiner.join(filter(None, map(self._one, self._units(source)))) for source in sources]
 
-    def _units(self, source: str) -> Sequence[str]:
-        return source if self.unit == "letter" else [source]
+    def _units(self, source: Source) -> Sequence[str]:
+        if self.unit == "word":
+            return source.split() if isinstance(source, str) else source
+        return joined(source) if self.unit == "letter" else [joined(source)]
 
     def _one(self, unit: str) -> str:
         return self.table.get(unit, unit if self.default is None else self.default)
@@ -79,7 +72,8 @@ def letter_by_letter(train: Pairs) -> Baseline:
     spaced = _spaced([target for _, target in train])
     joiner = " " if spaced else ""
     seen: list[tuple[str, str]] = []
-    for source, target in train:
+    for given, target in train:
+        source = joined(given)
         symbols = target.split() if spaced else list(target)
         parts: list[list[str]] = [[] for _ in source]
         for j, symbol in enumerate(symbols if source else []):
@@ -88,7 +82,22 @@ def letter_by_letter(train: Pairs) -> Baseline:
     return Baseline("letter by letter", "letter", _commonest(seen), joiner=joiner)
 
 
-def _commonest(pairs: Pairs) -> dict[str, str]:
+def most_frequent_tag(train: Pairs) -> Baseline:
+    """Return the baseline that gives every word its commonest tag, and a word never seen the commonest of all.
+
+    >>> most_frequent_tag([(("a", "cat"), "DET NOUN"), (("a", "dog"), "DET NOUN")]).predict([("a", "cow")])
+    ['DET DET']
+    """
+    pairs = [
+        pair
+        for source, tags in train
+        for pair in zip(source.split() if isinstance(source, str) else source, tags.split(), strict=True)
+    ]
+    default = Counter(tag for _, tag in pairs).most_common(1)[0][0]
+    return Baseline("most frequent tag of a word", "word", _commonest(pairs), default, " ")
+
+
+def _commonest(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for source, target in pairs:
         counts[source][target] += 1
@@ -99,31 +108,3 @@ def _spaced(targets: Sequence[str]) -> bool:
     """Whether targets are symbols between spaces, such as phones: with "words" of one or two characters."""
     words = [word for target in targets for word in target.split()]
     return len(words) > 1.5 * len(targets) and sum(map(len, words)) < 2 * len(words)
-
-
-def fit(train: Pairs) -> list[Baseline]:
-    """Return every baseline that makes sense for the data.
-
-    >>> [baseline.name for baseline in fit([("a", "x")])]
-    ['copy', 'most frequent', 'letter by letter']
-    """
-    if not train:
-        raise DataError("a baseline needs training examples, and there are none")
-    found = [copy(), most_frequent(train)]
-    if sum(len(source) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train):
-        found.append(letter_by_letter(train))
-    return found
-
-
-def best_baseline(train: Pairs, sources: Sequence[str], references: Sequence[Sequence[str]], metric: str) -> Baseline:
-    """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
-
-    >>> best_baseline([("ab", "αβ"), ("ba", "βα")], ["aab"], [["ααβ"]], "accuracy").name
-    'letter by letter'
-    """
-    measure = find(metric)
-    sign = 1 if measure.higher_is_better else -1
-    return max(
-        fit(train),
-        key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
-    )

@@ -1,0 +1,111 @@
+"""Cheap baselines to stand beside every score, so that a user sees whether a model has learned anything.
+
+of a text    copy                         the source itself
+             most frequent                the commonest target of the training data
+             letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
+of a label   most frequent                the commonest label
+             bag of words                 a linear model of which words and pairs of words a text has
+of tags      most frequent tag of a word  and for a word never seen the commonest of all
+             hidden Markov model          which tag follows which, and which word a tag has
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from windlass.baseline.bag import BagOfWords
+from windlass.baseline.hmm import HiddenMarkov
+from windlass.baseline.text import Baseline, Pairs, copy, letter_by_letter, most_frequent, most_frequent_tag
+from windlass.core.errors import DataError
+from windlass.core.tensors import write_bytes
+from windlass.data.examples import Source, joined
+from windlass.metrics import find
+
+AnyBaseline = Baseline | BagOfWords | HiddenMarkov
+
+LONGEST_FOR_LETTERS = 40
+"""Mean source length, in characters, above which nobody would write letter by letter."""
+
+
+def fit(train: Pairs, target: str = "text") -> list[AnyBaseline]:
+    """Return every baseline that makes sense for the data and the kind of its target, the simplest first.
+
+    >>> [baseline.name for baseline in fit([("a", "x")])]
+    ['copy', 'most frequent', 'letter by letter']
+    """
+    if not train:
+        raise DataError("a baseline needs training examples, and there are none")
+    if target == "label":
+        return [most_frequent(train), BagOfWords.fit(train)]
+    if target == "tags":
+        return [most_frequent_tag(train), HiddenMarkov.fit(train)]
+    found: list[AnyBaseline] = [copy(), most_frequent(train)]
+    if sum(len(joined(source)) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train):
+        found.append(letter_by_letter(train))
+    return found
+
+
+def best_baseline(
+    train: Pairs,
+    sources: Sequence[Source],
+    references: Sequence[Sequence[str]],
+    metric: str,
+    target: str = "text",
+) -> AnyBaseline:
+    """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
+
+    >>> best_baseline([("ab", "αβ"), ("ba", "βα")], ["aab"], [["ααβ"]], "accuracy").name
+    'letter by letter'
+    """
+    measure = find(metric)
+    sign = 1 if measure.higher_is_better else -1
+    return max(
+        fit(train, target),
+        key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
+    )
+
+
+def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
+    """Write a baseline beside the model, as plain data.
+
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> save_baseline(folder, Baseline("copy"))
+    >>> load_baseline(folder)
+    Baseline(name='copy', unit='whole', table={}, default=None, joiner='')
+    """
+    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+
+
+def load_baseline(folder: Path) -> AnyBaseline | None:
+    """The baseline saved with a bundle, if it is there and readable.
+
+    >>> load_baseline(Path("/nowhere")) is None
+    True
+    """
+    try:
+        content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
+        kinds: dict[str, type[AnyBaseline]] = {"bag of words": BagOfWords, "hidden Markov model": HiddenMarkov}
+        return kinds.get(content["name"], Baseline)(**content)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+__all__ = [
+    "AnyBaseline",
+    "BagOfWords",
+    "Baseline",
+    "HiddenMarkov",
+    "Pairs",
+    "best_baseline",
+    "copy",
+    "fit",
+    "letter_by_letter",
+    "load_baseline",
+    "most_frequent",
+    "most_frequent_tag",
+    "save_baseline",
+]

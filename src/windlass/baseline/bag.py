@@ -1,0 +1,96 @@
+"""A linear model over a bag of words: the classifier to beat."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from windlass.baseline.text import Pairs
+from windlass.data.examples import Source, joined
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+MOST = 20_000
+"""Features at most: those of the most texts."""
+STEPS, RATE, DECAY = 150, 0.1, 1e-5
+
+
+def features(text: str) -> Counter[str]:
+    """The words of a text and its pairs of neighbours, in lower case.
+
+    >>> sorted(features("A cat, a cat"))
+    [',', ', a', 'a', 'a cat', 'cat', 'cat ,']
+    """
+    words = _WORD.findall(text.lower())
+    return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
+
+
+@dataclass(frozen=True)
+class BagOfWords:
+    """Logistic regression on tf-idf: score(label) = b + sum over features of tf * idf * w, rows of length 1.
+
+    >>> bag = BagOfWords.fit([("good film", "yes"), ("bad film", "no"), ("a good one", "yes"), ("a bad one", "no")])
+    >>> bag.predict(["so good", "so bad"])
+    ['yes', 'no']
+    """
+
+    name: str = "bag of words"
+    labels: Sequence[str] = ()
+    idf: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    bias: Sequence[float] = ()
+
+    @classmethod
+    def fit(cls, train: Pairs) -> BagOfWords:
+        """Train it: gradient descent over all texts at once, from zero, so that the outcome is always the same."""
+        bags = [features(joined(source)) for source, _ in train]
+        seen = Counter(feature for bag in bags for feature in bag)
+        kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MOST]
+        idf = {feature: round(1 + math.log((1 + len(bags)) / (1 + seen[feature])), 4) for feature in kept}
+        labels = sorted({label for _, label in train})
+        places = {feature: n for n, feature in enumerate(kept)}
+        x = _matrix([_vector(bag, idf) for bag in bags], places)
+        y = torch.tensor([labels.index(label) for _, label in train])
+        w = torch.zeros(len(kept), len(labels), requires_grad=True)
+        b = torch.zeros(len(labels), requires_grad=True)
+        optimiser = torch.optim.Adam([w, b], lr=RATE)
+        with torch.enable_grad():
+            for _ in range(STEPS):
+                optimiser.zero_grad()
+                loss = F.cross_entropy(torch.sparse.mm(x, w) + b, y) + DECAY * w.square().sum()
+                torch.autograd.backward(loss)
+                optimiser.step()
+        rows = w.detach().tolist()
+        weights = {feature: [round(value, 3) for value in rows[n]] for feature, n in places.items()}
+        return cls(labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()])
+
+    def predict(self, sources: Sequence[Source]) -> list[str]:
+        """Return a label for every source."""
+        found = []
+        for source in sources:
+            scores = list(self.bias)
+            for feature, value in _vector(features(joined(source)), self.idf).items():
+                scores = [s + value * w for s, w in zip(scores, self.weights[feature], strict=True)]
+            found.append(self.labels[max(range(len(scores)), key=lambda n: scores[n])])
+        return found
+
+
+def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:
+    raw = {feature: (1 + math.log(n)) * idf[feature] for feature, n in bag.items() if feature in idf}
+    length = math.sqrt(sum(value * value for value in raw.values())) or 1.0
+    return {feature: value / length for feature, value in raw.items()}
+
+
+def _matrix(rows: Sequence[Mapping[str, float]], places: Mapping[str, int]) -> Tensor:
+    cells = [(n, places[feature], value) for n, row in enumerate(rows) for feature, value in row.items()]
+    at = torch.tensor([[n for n, _, _ in cells], [p for _, p, _ in cells]])
+    return torch.sparse_coo_tensor(
+        at, torch.tensor([v for _, _, v in cells]), (len(rows), len(places)), check_invariants=False
+    ).coalesce()

@@ -1,0 +1,106 @@
+"""A hidden Markov model of tags: the tagger to beat."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from windlass.baseline.text import Pairs
+from windlass.data.examples import Source
+from windlass.nn.crf import Chain
+
+RARE = 2
+"""A word seen at most so often tells what words never seen are like."""
+SMOOTH = 0.1
+
+
+def shape(word: str) -> str:
+    """What a word looks like: its last three letters, and whether it has a capital, a digit, neither.
+
+    >>> shape("Running"), shape("B2")
+    ('Aing', '1b2')
+    """
+    sign = "1" if any(c.isdigit() for c in word) else "A" if word[:1].isupper() else "a"
+    return sign + word[-3:].lower()
+
+
+@dataclass(frozen=True)
+class HiddenMarkov:
+    """p(words, tags) = prod_t p(tag_t | tag_{t-1}) p(word_t | tag_t); the best tags by the Viterbi algorithm.
+
+    A word never seen has the tags of rare words that look like it (Brants 2000).
+
+    >>> model = HiddenMarkov.fit([(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "go"), "PRON VERB")])
+    >>> model.predict([("the", "can"), ("we", "can")])
+    ['DET NOUN', 'PRON VERB']
+    """
+
+    name: str = "hidden Markov model"
+    tags: Sequence[str] = ()
+    start: Sequence[float] = ()
+    steps: Sequence[Sequence[float]] = ()
+    end: Sequence[float] = ()
+    counts: Sequence[int] = ()  # of every tag
+    words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # how often a word has a tag
+    looks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # the same of the looks of rare words
+
+    @classmethod
+    def fit(cls, train: Pairs) -> HiddenMarkov:
+        """Count."""
+        rows = [(_words(source), tags.split()) for source, tags in train]
+        counts = Counter(tag for _, tags in rows for tag in tags)
+        tags = sorted(counts)
+        words: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        pairs: Counter[tuple[str, str]] = Counter()
+        for sentence, given in rows:
+            for word, tag in zip(sentence, given, strict=True):
+                words[word][tag] += 1
+            pairs.update(zip(["", *given], [*given, ""], strict=True))
+        looks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for word, found in words.items():
+            if found.total() <= RARE:
+                for look in (shape(word), shape(word)[0]):
+                    looks[look].update(found)
+
+        def row(before: str, after: Sequence[str]) -> list[float]:
+            total = sum(pairs[before, tag] + SMOOTH for tag in [*tags, ""])
+            return [round(math.log((pairs[before, tag] + SMOOTH) / total), 4) for tag in after]
+
+        return cls(
+            tags=tags,
+            start=row("", tags),
+            steps=[row(tag, tags) for tag in tags],
+            end=[row(tag, [""])[0] for tag in tags],
+            counts=[counts[tag] for tag in tags],
+            words={word: dict(found) for word, found in words.items()},
+            looks={look: dict(found) for look, found in looks.items()},
+        )
+
+    def predict(self, sources: Sequence[Source]) -> list[str]:
+        """Return the tags of every source, separated by spaces."""
+        chain = Chain(*(torch.tensor(part, dtype=torch.float64) for part in (self.start, self.steps, self.end)))
+        known: dict[str, list[float]] = {}
+        found = []
+        for source in sources:
+            words = _words(source)
+            for word in words:
+                if word not in known:
+                    known[word] = self._emission(word)
+            scores = torch.tensor([[known[word] for word in words]], dtype=torch.float64)
+            best, _ = chain.best(scores, torch.ones(1, len(words), dtype=torch.bool))
+            found.append(" ".join(self.tags[n] for n in best[0].tolist()))
+        return found
+
+    def _emission(self, word: str) -> list[float]:
+        """log p(word | tag), up to a constant of the word."""
+        seen = self.words.get(word) or self.looks.get(shape(word)) or self.looks.get(shape(word)[0]) or {}
+        rest = SMOOTH if word not in self.words else 1e-6
+        return [math.log((seen.get(tag, 0) + rest) / n) for tag, n in zip(self.tags, self.counts, strict=True)]
+
+
+def _words(source: Source) -> Sequence[str]:
+    return source.split() if isinstance(source, str) else source

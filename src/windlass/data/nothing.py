@@ -1,0 +1,72 @@
+"""The source of a language model: nothing goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from windlass.core.options import Options
+from windlass.data.codecs import Inputs, TextCodec, TextOptions
+from windlass.data.examples import Source
+
+
+class NothingOptions(Options):
+    """Nothing goes in.
+
+    >>> NothingOptions().kind
+    'none'
+    """
+
+    kind: Literal["none"] = "none"
+
+
+@dataclass(frozen=True)
+class NothingCodec:
+    """Makes nothing of nothing.
+
+    >>> NothingCodec().inputs("")
+    {'source': []}
+    """
+
+    options: NothingOptions = NothingOptions()
+
+    @classmethod
+    def fit(cls, options: NothingOptions, texts: Iterable[Source]) -> NothingCodec:
+        """There is nothing to learn."""
+        return cls(options)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """No input has any ids."""
+        return {}
+
+    @property
+    def tokens(self) -> TextCodec:
+        """A codec that knows nothing."""
+        return TextCodec(TextOptions(), ())
+
+    def inputs(self, source: Source) -> Inputs:
+        """No places."""
+        return {"source": []}
+
+    def pieces(self, source: Source) -> list[str]:
+        """No places."""
+        return []
+
+    def unknown(self, source: Source) -> tuple[str, ...]:
+        """Nothing is unknown."""
+        return ()
+
+    def extend(self, texts: Iterable[Source]) -> tuple[NothingCodec, tuple[str, ...]]:
+        """Nothing is new."""
+        return self, ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"options": self.options.model_dump(mode="json")}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> NothingCodec:
+        """The codec that `to_json` described."""
+        return cls(NothingOptions.model_validate(content["options"]))

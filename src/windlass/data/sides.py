@@ -1,0 +1,145 @@
+"""The two sides of an example: every kind of source and of target, and both as codecs.
+
+A source codec has `inputs(source)` (ids by name, of which `source` is the main one), `pieces` (what its places stand
+for), `unknown`, `extend`, `sizes` and `tokens`. A target codec has `encode`, `decode`, `token`, `unknown`, `extend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from windlass.core.errors import BundleError, RecipeError
+from windlass.core.records import Batch
+from windlass.data.codecs import EOS, TextCodec, TextOptions
+from windlass.data.examples import Example, Source
+from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
+from windlass.data.loader import Encoded, Loader, collate
+from windlass.data.nothing import NothingCodec, NothingOptions
+from windlass.data.words import WordsCodec, WordsOptions
+
+
+def _text_unless_said(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "text", **value} if isinstance(value, dict) else value
+
+
+SourceOptions = Annotated[
+    TextOptions | WordsOptions | NothingOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+]
+"""Every kind of source a recipe can name; one that names none is text."""
+TargetOptions = Annotated[
+    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+]
+"""Every kind of target a recipe can name; one that names none is text."""
+
+SourceCodec = TextCodec | WordsCodec | NothingCodec
+TargetCodec = TextCodec | LabelCodec | TagsCodec
+
+SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[NothingCodec]] = {
+    "text": TextCodec,
+    "words": WordsCodec,
+    "none": NothingCodec,
+}
+TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
+    "text": TextCodec,
+    "label": LabelCodec,
+    "tags": TagsCodec,
+}
+
+
+def fit_source(options: TextOptions | WordsOptions | NothingOptions, sources: Iterable[Source]) -> SourceCodec:
+    """Learn how a source becomes ids.
+
+    >>> len(fit_source(TextOptions(), ["abc"]))
+    7
+    """
+    if isinstance(options, WordsOptions):
+        return WordsCodec.fit(options, sources)
+    if isinstance(options, NothingOptions):
+        return NothingCodec.fit(options, sources)
+    return TextCodec.fit(options, sources)
+
+
+def fit_target(options: TextOptions | LabelOptions | TagsOptions, targets: Iterable[str]) -> TargetCodec:
+    """Learn how a target becomes ids.
+
+    >>> fit_target(LabelOptions(), ["spam", "ham", "ham"]).symbols
+    ('ham', 'spam')
+    """
+    if isinstance(options, LabelOptions):
+        return LabelCodec.fit(options, targets)
+    if isinstance(options, TagsOptions):
+        return TagsCodec.fit(options, targets)
+    return TextCodec.fit(options, targets)
+
+
+@dataclass(frozen=True)
+class Codecs:
+    """How the two sides become ids.
+
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> Codecs.from_json(Codecs(codec, codec).to_json()).source.encode("b")
+    [5]
+    """
+
+    source: SourceCodec
+    target: TargetCodec
+
+    @property
+    def written(self) -> TextCodec:
+        """The target's codec, where the target is text."""
+        if not isinstance(self.target, TextCodec):
+            raise RecipeError(f"this model writes no text: its target is {self.target.options.kind}")
+        return self.target
+
+    @property
+    def source_end(self) -> bool:
+        """Whether a source ends with the end mark: a text does, unless each of its places has a tag."""
+        return isinstance(self.source, TextCodec) and not isinstance(self.target, TagsCodec)
+
+    def pieces(self, source: Source) -> tuple[str, ...]:
+        """What the places of the memory stand for."""
+        return (*self.source.pieces(source), *([self.source.tokens.token(EOS)] if self.source_end else []))
+
+    def encode(self, source: Source, target: str | None = None, example: Example | None = None) -> Encoded:
+        """A source, with its target if there is one, as ids.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(codec, codec).encode("ab", "c").target
+        [6]
+        """
+        inputs = self.source.inputs(source)
+        more = {name: ids for name, ids in inputs.items() if name != "source"}
+        answer = None if target is None else self.target.encode(target)
+        return Encoded(inputs["source"], answer, example.alignment if example else None, more or None)
+
+    def examples(self, examples: Sequence[Example]) -> list[Encoded]:
+        """Examples as ids."""
+        return [self.encode(e.source, e.target, e) for e in examples]
+
+    def loader(self, encoded: Sequence[Encoded], batch_tokens: int, seed: int = 0, shuffle: bool = False) -> Loader:
+        """Serve them as batches."""
+        return Loader(encoded, batch_tokens, seed, shuffle, self.source_end, isinstance(self.target, TextCodec))
+
+    def collate(self, rows: Sequence[Encoded], keys: Sequence[int]) -> Batch:
+        """Make one batch of them."""
+        return collate(rows, keys, self.source_end, isinstance(self.target, TextCodec))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"source": self.source.to_json(), "target": self.target.to_json()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Codecs:
+        """What `to_json` described."""
+        source, target = content["source"], content["target"]
+        try:
+            kinds = source["options"].get("kind", "text"), target["options"].get("kind", "text")
+            return cls(SOURCES[kinds[0]].from_json(source), TARGETS[kinds[1]].from_json(target))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error

@@ -1,0 +1,59 @@
+"""The label head: one label for a whole memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from windlass.core.options import Options
+from windlass.core.records import Memory, Padded, Scored
+from windlass.nn.layers import layers
+from windlass.nn.loss import cross_entropy
+from windlass.nn.pooling import Attended, PoolOptions
+
+
+class LabelHeadOptions(Options):
+    """One label, from the memory pooled to one vector.
+
+    >>> LabelHeadOptions(pool="max", hidden=(64,)).pool.kind
+    'max'
+    """
+
+    kind: Literal["label"] = "label"
+    pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+
+class LabelHead(nn.Module):
+    """p(label) = softmax(V f(v) + b), v pooled from the memory, f no layer or several.
+
+    >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> logprobs, weights = head(memory)
+    >>> logprobs.shape, weights.shape
+    (torch.Size([2, 3]), torch.Size([2, 5]))
+    """
+
+    def __init__(self, options: LabelHeadOptions, labels: int, memory_size: int):
+        super().__init__()
+        self.pool = options.pool.build(memory_size)
+        self.output = layers(self.pool.size, options.hidden, labels, options.dropout)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Log probabilities (B, V), and how much each place counted (B, S) where pooling weighs them."""
+        pooled, weights = self.pool(memory)
+        return torch.log_softmax(self.output(pooled), dim=-1), weights
+
+    def score(self, memory: Memory, target: Padded, smoothing: float = 0.0) -> Scored:
+        """The training loss of labels (B, 1)."""
+        pooled, _ = self.pool(memory)
+        loss, nll = cross_entropy(self.output(pooled), target.values[:, 0], smoothing)
+        return Scored(loss, target.mask.sum(), {"nll": nll})
+
+    def force(self, memory: Memory, target: Padded) -> Tensor:
+        """The log probability of given labels: (B,)."""
+        return self(memory)[0].gather(1, target.values).squeeze(1)  # type: ignore[no-any-return]

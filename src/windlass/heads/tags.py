@@ -1,0 +1,94 @@
+"""The tags head: a tag for every place of a memory, each by itself or all together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from windlass.core.options import Options
+from windlass.core.records import Memory, Padded, Scored
+from windlass.nn.crf import CRF, Chain
+from windlass.nn.layers import layers
+from windlass.nn.loss import cross_entropy
+
+Allowed = tuple[list[bool], list[list[bool]], list[bool]]
+"""Which tag may come first, which after which, which last."""
+
+
+class TagsHeadOptions(Options):
+    """A tag a place.
+
+    >>> TagsHeadOptions(output="crf").output
+    'crf'
+    """
+
+    kind: Literal["tags"] = "tags"
+    output: Literal["softmax", "crf"] = Field(
+        "softmax", description="each tag by itself (softmax), or the whole sequence (crf), within the target's scheme"
+    )
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+
+class TagsHead(nn.Module):
+    """p(tags): softmax(V h_t + b) at every place t, or a conditional random field over these scores.
+
+    >>> head = TagsHead(TagsHeadOptions(output="crf"), tags=3, memory_size=4)
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> head.best(memory).shape, head(memory).sum(-1)[0, 0].round(decimals=4).item()
+    (torch.Size([2, 5]), 1.0)
+    """
+
+    first: Tensor
+    after: Tensor
+    last: Tensor
+
+    def __init__(self, options: TagsHeadOptions, tags: int, memory_size: int, allowed: Allowed | None = None):
+        super().__init__()
+        self.output = layers(memory_size, options.hidden, tags, options.dropout)
+        self.crf = CRF(tags) if options.output == "crf" else None
+        within = allowed or ([True] * tags, [[True] * tags] * tags, [True] * tags)
+        chain = Chain.allowing(*(torch.tensor(mask) for mask in within))
+        for name, tensor in (("first", chain.start), ("after", chain.pairs), ("last", chain.end)):
+            self.register_buffer(name, tensor, persistent=False)  # the codec knows them
+
+    @property
+    def scheme(self) -> Chain:
+        """What the scheme of the tags allows, and no more."""
+        return Chain(self.first, self.after, self.last)
+
+    def forward(self, memory: Memory) -> Tensor:
+        """The probability of every tag at every place (B, S, V), zero on padding."""
+        scores = self.output(memory.states)
+        if self.crf is not None:
+            return self.crf(self.scheme).marginals(scores, memory.mask)  # type: ignore[no-any-return]
+        return torch.softmax(scores, -1) * memory.mask[..., None]
+
+    def best(self, memory: Memory) -> Tensor:
+        """The most probable tags (B, S), of those that the scheme allows."""
+        scores = torch.log_softmax(self.output(memory.states), -1)
+        chain = self.scheme if self.crf is None else self.crf(self.scheme)
+        return chain.best(scores, memory.mask)[0]
+
+    def score(self, memory: Memory, target: Padded, smoothing: float = 0.0) -> Scored:
+        """The training loss of tags (B, S)."""
+        scores = self.output(memory.states)
+        if self.crf is not None:
+            chain = self.crf(self.scheme)
+            nll = (chain.partition(scores, target.mask) - chain.path(scores, target.values, target.mask)).sum()
+            return Scored(nll, target.mask.sum(), {"nll": nll.detach()})
+        loss, nll = cross_entropy(scores[target.mask], target.values[target.mask], smoothing)
+        return Scored(loss, target.mask.sum(), {"nll": nll})
+
+    def force(self, memory: Memory, target: Padded) -> Tensor:
+        """The log probability of given tags: (B,)."""
+        scores = self.output(memory.states)
+        if self.crf is not None:
+            chain = self.crf(self.scheme)
+            found: Tensor = chain.path(scores, target.values, target.mask) - chain.partition(scores, target.mask)
+            return found
+        logp = torch.log_softmax(scores, -1).gather(2, target.values[..., None]).squeeze(2)
+        return (logp * target.mask).sum(1)

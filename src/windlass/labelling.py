@@ -1,0 +1,172 @@
+"""Predictions of heads that need no search: a label, or a tag for every word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from windlass.bundle import Bundle
+from windlass.core.errors import RecipeError
+from windlass.core.records import Memory, Padded, Prediction, Span
+from windlass.data.examples import Source, joined
+from windlass.data.labels import LabelCodec, TagsCodec
+from windlass.data.schemes import spans
+from windlass.data.words import WordsCodec
+from windlass.heads.label import LabelHead
+from windlass.heads.tags import TagsHead
+
+
+def choose(
+    bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequence[Source], nbest: int = 1
+) -> list[Prediction]:
+    """Predictions for the rows of a memory (one a bundle); several bundles are an ensemble: the mean of probabilities.
+
+    >>> from windlass.data.sides import Codecs, fit_source
+    >>> from windlass.data.labels import LabelOptions
+    >>> from windlass.recipe import compose
+    >>> recipe = compose("classify", None)
+    >>> label = LabelCodec.fit(LabelOptions(), ["spam", "ham"])
+    >>> bundle = Bundle.new(recipe, Codecs(fit_source(recipe.source, ["abc"]), label))
+    >>> batch = bundle.codecs.collate([bundle.codecs.encode("abc")], [0])
+    >>> found = choose([bundle], [bundle.model.eval().encode(batch)], ["abc"], nbest=2)[0]
+    >>> sorted(found.labels), len(found.alternatives)
+    (['ham', 'spam'], 1)
+    """
+    with torch.no_grad():
+        if isinstance(bundles[0].codecs.target, LabelCodec):
+            return _labels(bundles, memories, sources, nbest)
+        if nbest > 1:
+            raise RecipeError("a tagger gives one tag a word, with its probability: leave nbest out")
+        return _tags(bundles, memories, sources)
+
+
+def judge(bundle: Bundle, memory: Memory, target: Padded, sources: Sequence[Source]) -> list[Prediction]:
+    """Predictions for given labels or tags: how likely these are.
+
+    >>> callable(judge)
+    True
+    """
+    head, codec = bundle.model.head, bundle.codecs.target
+    assert isinstance(head, LabelHead | TagsHead)
+    with torch.no_grad():
+        logp = head.force(memory, target).tolist()
+        own = choose([bundle], [memory], sources)
+    found = []
+    for n, (prediction, score) in enumerate(zip(own, logp, strict=True)):
+        ids = target.values[n][target.mask[n]].tolist()
+        text = codec.decode(ids)
+        probabilities: tuple[float, ...] = (math.exp(score),)
+        if isinstance(codec, TagsCodec):
+            probabilities = tuple(_marginals(bundle, memory, n, ids))
+        found.append(
+            replace(
+                prediction,
+                text=text,
+                tokens=tuple(text.split()) if isinstance(codec, TagsCodec) else (text,),
+                score=score,
+                confidence=math.exp(score),
+                probabilities=probabilities,
+                spans=_spans(bundle, sources[n], text) if isinstance(codec, TagsCodec) else (),
+            )
+        )
+    return found
+
+
+def _marginals(bundle: Bundle, memory: Memory, row: int, ids: list[int]) -> list[float]:
+    assert isinstance(bundle.model.head, TagsHead)
+    with torch.no_grad():
+        probabilities: Tensor = bundle.model.head(memory)[row]
+    return [float(probabilities[place, tag]) for place, tag in enumerate(ids)]
+
+
+def _mean(parts: Sequence[Tensor]) -> Tensor:
+    return torch.stack([part.cpu() for part in parts]).mean(0)
+
+
+def _labels(
+    bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequence[Source], nbest: int
+) -> list[Prediction]:
+    codecs = bundles[0].codecs
+    answers = [b.model.head(memory) for b, memory in zip(bundles, memories, strict=True)]
+    probabilities = _mean([logp.exp() for logp, _ in answers])
+    weighed = [weights for _, weights in answers if weights is not None]
+    found = []
+    for n, source in enumerate(sources):
+        chances = probabilities[n].tolist()
+        order = sorted(range(len(chances)), key=lambda label: -chances[label])
+        pieces = codecs.pieces(source)
+        one = Prediction(
+            text="",
+            tokens=(),
+            score=0.0,
+            confidence=0.0,
+            source_tokens=pieces,
+            unknown=codecs.source.unknown(source),
+            attention=(tuple(_mean(weighed)[n, : len(pieces)].tolist()),) if weighed else None,
+            labels={codecs.target.token(label): chances[label] for label in order},
+        )
+        ranked = [
+            replace(
+                one,
+                text=codecs.target.token(label),
+                tokens=(codecs.target.token(label),),
+                score=math.log(max(chances[label], 1e-45)),
+                confidence=chances[label],
+                probabilities=(chances[label],),
+            )
+            for label in order[:nbest]
+        ]
+        found.append(replace(ranked[0], alternatives=tuple(ranked[1:])))
+    return found
+
+
+def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequence[Source]) -> list[Prediction]:
+    codecs, head = bundles[0].codecs, bundles[0].model.head
+    assert isinstance(head, TagsHead)
+    mask = memories[0].mask.cpu()
+    marginals = _mean([b.model.head(memory) for b, memory in zip(bundles, memories, strict=True)])
+    if len(bundles) == 1:
+        best = head.best(memories[0]).cpu()
+    else:  # of the mean, place by place, what the scheme allows
+        best = head.scheme.cpu().best(marginals.clamp(min=1e-12).log(), mask)[0]
+    found = []
+    for n, source in enumerate(sources):
+        pieces = codecs.pieces(source)
+        ids = best[n, : len(pieces)].tolist()
+        chances = [float(marginals[n, place, tag]) for place, tag in enumerate(ids)]
+        text = codecs.target.decode(ids)
+        found.append(
+            Prediction(
+                text=text,
+                tokens=tuple(text.split()),
+                score=sum(math.log(max(chance, 1e-45)) for chance in chances),
+                confidence=math.prod(chances),
+                probabilities=tuple(chances),
+                source_tokens=pieces,
+                unknown=codecs.source.unknown(source),
+                offsets=_offsets(bundles[0], source),
+                spans=_spans(bundles[0], source, text),
+            )
+        )
+    return found
+
+
+def _offsets(bundle: Bundle, source: Source) -> tuple[tuple[int, int], ...]:
+    codec = bundle.codecs.source
+    return codec.offsets(source) if isinstance(codec, WordsCodec) else ()
+
+
+def _spans(bundle: Bundle, source: Source, text: str) -> tuple[Span, ...]:
+    """The spans that tags mark, or, where they mark none, every word with its tag."""
+    codec, tags, offsets = bundle.codecs.target, text.split(), _offsets(bundle, source)
+    assert isinstance(codec, TagsCodec)
+    if not offsets:
+        return ()
+    whole = joined(source)
+    marked = spans(tags) if codec.written != "none" else [(n, n + 1, tag) for n, tag in enumerate(tags)]
+    places = [(offsets[begin][0], offsets[end - 1][1], label) for begin, end, label in marked]
+    return tuple(Span(begin, end, label, whole[begin:end]) for begin, end, label in places)

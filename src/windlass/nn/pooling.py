@@ -1,0 +1,184 @@
+"""From the states of a memory to one vector a row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from windlass.core.options import Options as BaseOptions
+from windlass.core.options import named
+from windlass.core.records import Memory
+from windlass.nn.attention import Additive, Attention, AttentionOptions
+
+
+class Pool(nn.Module, ABC):
+    """Memory -> a vector (B, D) and, where places are weighed, the weights (B, S)."""
+
+    size: int
+    """The length of the vector: D."""
+
+    @abstractmethod
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """One vector a row."""
+
+
+class _Plain(Pool):
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+
+
+@final
+class Last(_Plain):
+    """The state of the last place.
+
+    v = h_S
+
+    >>> memory = Memory(torch.tensor([[[1.0], [2.0], [0.0]]]), torch.tensor([[True, True, False]]), torch.zeros(1, 1))
+    >>> Last(1)(memory)[0].tolist()
+    [[2.0]]
+    """
+
+    class Options(BaseOptions):
+        """The last state."""
+
+        kind: Literal["last"] = "last"
+
+        def build(self, size: int) -> Last:
+            """Make it."""
+            return Last(size)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The state of the last real place; zeros where there is none."""
+        last = (memory.mask.sum(1) - 1).clamp(min=0)
+        picked = memory.states[torch.arange(last.numel(), device=last.device), last]
+        return picked * memory.mask.any(1, keepdim=True), None
+
+
+@final
+class Mean(_Plain):
+    """The mean of all states.
+
+    v = (1 / S) sum_j h_j
+
+    >>> memory = Memory(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]]), torch.zeros(1, 1))
+    >>> Mean(1)(memory)[0].tolist()
+    [[1.5]]
+    """
+
+    class Options(BaseOptions):
+        """The mean of all states."""
+
+        kind: Literal["mean"] = "mean"
+
+        def build(self, size: int) -> Mean:
+            """Make it."""
+            return Mean(size)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The mean over real places; zeros where there is none."""
+        real = memory.mask[..., None].to(memory.states.dtype)
+        return (memory.states * real).sum(1) / real.sum(1).clamp(min=1), None
+
+
+@final
+class Max(_Plain):
+    """The largest value of every unit, wherever it was.
+
+    v_d = max_j h_jd
+
+    >>> memory = Memory(torch.tensor([[[1.0], [-2.0], [9.0]]]), torch.tensor([[True, True, False]]), torch.zeros(1, 1))
+    >>> Max(1)(memory)[0].tolist()
+    [[1.0]]
+    """
+
+    class Options(BaseOptions):
+        """The largest value of every unit."""
+
+        kind: Literal["max"] = "max"
+
+        def build(self, size: int) -> Max:
+            """Make it."""
+            return Max(size)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The maximum over real places; zeros where there is none."""
+        least = torch.finfo(memory.states.dtype).min
+        highest = memory.states.masked_fill(~memory.mask[..., None], least).max(1).values
+        return torch.where(memory.mask.any(1, keepdim=True), highest, torch.zeros_like(highest)), None
+
+
+@final
+class Ends(_Plain):
+    """Both ends of a network of two directions: where each has read everything.
+
+    v = [forward h_S; backward h_1]
+
+    >>> Ends(2)(Memory(torch.zeros(1, 1, 2), torch.ones(1, 1) > 0, torch.tensor([[3.0, 4.0]])))[0].tolist()
+    [[3.0, 4.0]]
+    """
+
+    class Options(BaseOptions):
+        """Both ends of a bidirectional network."""
+
+        kind: Literal["ends"] = "ends"
+
+        def build(self, size: int) -> Ends:
+            """Make it."""
+            return Ends(size)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The encoder's summary."""
+        return memory.summary, None
+
+
+@final
+class Attended(Pool):
+    """Attention with a query that is learned (Yang et al. 2016).
+
+    v = sum_j a_j h_j        a = softmax_j(score(q, h_j))        q is a parameter
+
+    >>> pool = Attended.Options(score={"kind": "additive", "size": 3}).build(4)
+    >>> vector, weights = pool(Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.zeros(2, 4)))
+    >>> vector.shape, round(weights.sum().item(), 4)
+    (torch.Size([2, 4]), 2.0)
+    """
+
+    class Options(BaseOptions):
+        """Attention with a learned query."""
+
+        kind: Literal["attention"] = "attention"
+        score: AttentionOptions = Field(Additive.Options(size=128), description="how well the query fits a place")
+
+        @model_validator(mode="after")
+        def _all_used(self) -> Attended.Options:
+            if self.score.coverage:
+                raise ValueError("coverage changes nothing where there is one query: leave it out")
+            return self
+
+        def build(self, size: int) -> Attended:
+            """Make it."""
+            return Attended(size, self)
+
+    def __init__(self, size: int, options: Options):
+        super().__init__()
+        width = options.score.keys or size
+        self.query = nn.Parameter(torch.randn(width) * width**-0.5)
+        self.attention = Attention(options.score, width, size)
+        self.size = self.attention.size
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Attend with the one query."""
+        asked = self.query.expand(memory.states.size(0), 1, -1)
+        context, weights = self.attention(asked, self.attention.prepare(memory))
+        return context.squeeze(1), weights.squeeze(1)
+
+
+PoolOptions = Annotated[
+    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options, Field(discriminator="kind"), named
+]
+"""Every pooling a recipe can name."""
