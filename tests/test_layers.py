@@ -10,7 +10,7 @@ import windlass
 ROOT = Path(windlass.__file__).parent
 ORDER = """
 core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling evaluate baseline
-explain auto further worker experiment api demo_data demo portions flags __init__ cli
+explain auto further worker dataset experiment api demo_data demo portions flags __init__ commands cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +16,11 @@ from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec, TextOptions
-from windlass.data.doctor import Report, survey
-from windlass.data.examples import Example, Place, Source, cut, expand, group, joined, split
+from windlass.data.examples import Example, group
 from windlass.data.loader import Encoded, Loader
-from windlass.data.readers import ReadResult, read
 from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target
+from windlass.dataset import Data, as_data, fingerprint, read_data
 from windlass.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.explain.render import curves
 from windlass.further import extended, flat, same_model
@@ -35,9 +33,6 @@ from windlass.training.estimate import estimate
 from windlass.training.loop import fit
 from windlass.training.observe import Fitted, Observer
 from windlass.training.processes import choose_processes, team
-
-SPLIT_SEED = 1
-"""The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
 
 __all__ = [
     "Data",
@@ -59,21 +54,6 @@ __all__ = [
 ]
 
 Note = Callable[[str], None]
-Pairs = Sequence[tuple[Source, str]]
-
-
-@dataclass(frozen=True)
-class Data:
-    """What there is to learn from and to choose by.
-
-    >>> from windlass.data.doctor import survey
-    >>> Data((), (), survey([])).train
-    ()
-    """
-
-    train: tuple[Example, ...]
-    dev: tuple[Example, ...]
-    report: Report
 
 
 @dataclass(frozen=True)
@@ -89,53 +69,6 @@ class Outcome:
     dev: Evaluation | None  # None where the run was stopped before its first evaluation
     baseline: AnyBaseline
     baseline_metrics: dict[str, float]
-
-
-def read_data(recipe: Recipe) -> Data:
-    """Read the files of a recipe; where no dev file is named, set a part of the training data aside.
-
-    >>> read_data(Recipe())
-    Traceback (most recent call last):
-    windlass.core.errors.DataError: no training data: name a file, such as: windlass train pairs.tsv
-    """
-    files = recipe.data
-    if not files.train:
-        raise DataError("no training data: name a file, such as: windlass train pairs.tsv")
-    task = TASKS[recipe.task]
-    train = [read(path, files, task.target) for path in files.train]
-    dev = [read(files.dev, files, task.target)] if files.dev else []
-    report = survey(train, dev)
-    examples = [e for result in train for e in result.examples]
-    if dev:
-        return Data(tuple(expand(examples)), dev[0].examples, report)
-    learned, held = split(examples, files.dev_fraction, SPLIT_SEED)
-    return Data(tuple(expand(learned)), tuple(held), report)
-
-
-def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
-    """Make the same of pairs in memory.
-
-    >>> data = as_data([("a", "b"), ("c", "d")], [("e", "f")], Recipe())
-    >>> data.train[1].source, len(data.dev)
-    ('c', 1)
-    """
-
-    target = TASKS[recipe.task].target
-
-    def examples(pairs: Pairs, name: str) -> ReadResult:
-        for n, (source, target) in enumerate(pairs, 1):
-            blank = "source" if not joined(source).strip() else "target" if not target.strip() else ""
-            if blank:
-                raise DataError(f"{name} pair {n}: the {blank} is blank: leave it out")
-        found = (Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
-        return ReadResult(tuple(cut(e, target) for e in found), ())
-
-    first = examples(train, "train")
-    if dev is not None:
-        second = examples(dev, "dev")
-        return Data(first.examples, second.examples, survey([first], [second]))
-    learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
-    return Data(tuple(learned), tuple(held), survey([first]))
 
 
 def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: Note) -> Recipe:
@@ -225,9 +158,7 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
         ),
     ]
     if options.decoder is not None:
-        sides.append(
-            ("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written)
-        )
+        sides.append(("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written))
     for side, embedding, module, codec in sides:
         if isinstance(embedding, Vectors) and isinstance(module, Embedding):
             words = [codec.token(i) for i in range(len(codec))]
@@ -236,20 +167,6 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
             note(f"{side}: {embedding.path} has vectors for {found} of {len(codec.symbols)} words ({share:.1f} %)")
             if not found:
                 raise DataError(f"{embedding.path}: has none of the {side}'s words: is it the right file?")
-
-
-def fingerprint(data: Data) -> str:
-    """A hash of the examples, so that a run is not resumed on other data.
-
-    >>> fingerprint(as_data([("a", "b")], [("c", "d")], Recipe()))[:8]
-    'f83c3a1c'
-    """
-    sha = hashlib.sha256()
-    for part in (data.train, data.dev):
-        for e in part:
-            sha.update(json.dumps([e.source, *e.targets, e.alignment], ensure_ascii=False).encode())
-        sha.update(b"|")
-    return sha.hexdigest()
 
 
 def run(

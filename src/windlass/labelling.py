@@ -19,6 +19,9 @@ from windlass.data.words import WordsCodec
 from windlass.heads.label import LabelHead
 from windlass.heads.tags import TagsHead
 
+SEEN = 0.005
+"""A tag that is nowhere in a sentence this probable is not spoken of."""
+
 
 def choose(
     bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequence[Source], nbest: int = 1
@@ -150,6 +153,10 @@ def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequen
                 unknown=codecs.source.unknown(source),
                 offsets=_offsets(bundles[0], source),
                 spans=_spans(bundles[0], source, text),
+                chances={
+                    codecs.target.token(int(tag)): tuple(marginals[n, : len(pieces), tag].tolist())
+                    for tag in (marginals[n].max(0).values >= SEEN).nonzero()
+                },
             )
         )
     return found

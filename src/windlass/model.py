@@ -29,9 +29,7 @@ class WritingOptions(Options):
     kind: Literal["text"] = "text"
 
 
-HeadOptions = Annotated[
-    WritingOptions | LabelHeadOptions | TagsHeadOptions, Field(discriminator="kind"), named
-]
+HeadOptions = Annotated[WritingOptions | LabelHeadOptions | TagsHeadOptions, Field(discriminator="kind"), named]
 """Everything that can come out."""
 
 Head = TextHead | LabelHead | TagsHead
@@ -94,11 +92,15 @@ class ModelOptions(Options):
         if self.tie != "none":
             raise ValueError(f"with head: {head.kind} there is no output layer to tie: leave tie out")
         if self.encoder.kind in ("prefix", "none"):
-            raise ValueError(f"with head: {head.kind} there must be states to look at, but encoder: {self.encoder.kind}")
+            raise ValueError(
+                f"with head: {head.kind} there must be states to look at, not encoder: {self.encoder.kind}"
+            )
         if isinstance(head, LabelHeadOptions) and head.pool.kind == "ends":
             encoder = self.encoder
             if not (isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional):
-                raise ValueError("pool: ends takes both ends of a bidirectional network: use last, or bidirectional: true")
+                raise ValueError(
+                    "pool: ends needs a bidirectional network, which has two: use last, or bidirectional: true"
+                )
 
     def _check_tie(self, decoder: TextHeadOptions) -> None:
         if not decoder.feedback or decoder.embedding.kind == "one_hot":

@@ -76,13 +76,16 @@ class Recipe(Options):
 
     def _sides_fit(self) -> None:
         """Task, sides, encoder and head must speak of the same thing."""
-        task, source, target, encoder, head = TASKS[self.task], self.source, self.target, self.model.encoder, self.model.head
+        task, source, target = TASKS[self.task], self.source, self.target
+        encoder, head = self.model.encoder, self.model.head
         if source.kind not in task.sources:
             raise ValueError(f"source: {source.kind}, but task {task.name} reads {' or '.join(task.sources)}")
         if target.kind != task.target:
             raise ValueError(f"target: {target.kind}, but task {task.name} gives {task.target}")
         if head.kind != target.kind:
-            raise ValueError(f"model.head: {head.kind} cannot give target: {target.kind}: set model.head: {target.kind}")
+            raise ValueError(
+                f"model.head: {head.kind} cannot give target: {target.kind}: set model.head: {target.kind}"
+            )
         if source.kind not in encoder.reads:
             raise ValueError(f"model.encoder: {encoder.kind} reads {' or '.join(encoder.reads)}, not {source.kind}")
         if source.kind == "words" and isinstance(encoder, TokenOptions) and source.characters != bool(encoder.spelling):

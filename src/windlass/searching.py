@@ -31,16 +31,20 @@ def search_options(base: SearchOptions, kind: str | None = None, **given: Any) -
         raise RecipeError(f"--search {kind}: no such search; {nearest(kind, known)}")
     for name in chosen:
         if name not in known[kind].model_fields:
-            flag = _flag(name)
             where = ", ".join(k for k, options in known.items() if name in options.model_fields)
-            raise RecipeError(f"{flag} has no use in {kind} search; it belongs to: {where}")
+            raise RecipeError(f"{flag(name)} has no use in {kind} search; it belongs to: {where}")
     common = {n: v for n, v in base.model_dump().items() if n in known[kind].model_fields and n != "kind"}
     try:
         return TypeAdapter(SearchOptions).validate_python({"kind": kind, **common, **chosen})
     except ValidationError as error:
         first = error.errors()[0]
-        raise RecipeError(f"{_flag(str(first['loc'][-1]))}: {first['msg'].lower()}, not {first['input']!r}") from None
+        raise RecipeError(f"{flag(str(first['loc'][-1]))}: {first['msg'].lower()}, not {first['input']!r}") from None
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """The name of an option on the command line.
+
+    >>> flag("top_k"), flag("size")
+    ('--top-k', '--beam')
+    """
     return _FLAGS.get(name, "--" + name.replace("_", "-"))

@@ -34,8 +34,8 @@ class HiddenMarkov:
 
     A word never seen has the tags of rare words that look like it (Brants 2000).
 
-    >>> model = HiddenMarkov.fit([(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "go"), "PRON VERB")])
-    >>> model.predict([("the", "can"), ("we", "can")])
+    >>> train = [(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "go"), "PRON VERB")]
+    >>> HiddenMarkov.fit(train).predict([("the", "can"), ("we", "can")])
     ['DET NOUN', 'PRON VERB']
     """
 

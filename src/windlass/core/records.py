@@ -250,3 +250,4 @@ class Prediction:
     labels: dict[str, float] = field(default_factory=dict)  # of a label: the probability of each
     offsets: tuple[tuple[int, int], ...] = ()  # of tags: where in the input each of source_tokens is
     spans: tuple[Span, ...] = ()  # of tags: the parts of the input that they name
+    chances: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags: each one's probability at each word

@@ -191,8 +191,12 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     return Report(len(learned), len(held), lengths, tuple(findings), tuple(_rare(learned)), notes)
 
 
-def examine(paths: Sequence[DataPath], options: DataOptions | None = None, dev: DataPath | None = None) -> Report:
+def examine(
+    paths: Sequence[DataPath], options: DataOptions | None = None, dev: DataPath | None = None, target: str = "text"
+) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
+
+    `target` is the kind of what comes out of the task that the files are for.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -200,12 +204,13 @@ def examine(paths: Sequence[DataPath], options: DataOptions | None = None, dev: 
     if isinstance(paths, str):
         paths = [paths]  # or its letters would be taken for files
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    return survey([_tried(path, lenient) for path in paths], [] if dev is None else [_tried(dev, lenient)])
+    held = [] if dev is None else [_tried(dev, lenient, target)]
+    return survey([_tried(path, lenient, target) for path in paths], held)
 
 
-def _tried(path: DataPath, options: DataOptions) -> ReadResult:
+def _tried(path: DataPath, options: DataOptions, target: str) -> ReadResult:
     try:
-        return read(path, options)
+        return read(path, options, target)
     except DataError as error:
         name = path if isinstance(path, str) else str(path)
         place, _, what = str(error).partition(": ")

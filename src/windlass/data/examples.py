@@ -15,7 +15,7 @@ Alignment = tuple[tuple[int, int], ...]
 
 
 Source = str | tuple[str, ...]
-"""What goes in: a text, or several (the words of a sentence, a pair, the sentences of a document, turns of a dialog)."""
+"""What goes in: a text, or several (words of a sentence, a pair, sentences of a document, turns of a dialog)."""
 
 
 def joined(source: Source) -> str:

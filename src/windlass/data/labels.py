@@ -35,7 +35,7 @@ class TagsOptions(Options):
     kind: Literal["tags"] = "tags"
     scheme: Literal["auto", "none", "BIO", "BIOES"] = Field(
         "auto",
-        description="how the model marks spans, whatever way the file does; auto: as the file; none: as if they marked none",
+        description="how the model marks spans, whatever way the file does; auto: as the file; none: not at all",
     )
 
 

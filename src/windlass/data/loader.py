@@ -36,9 +36,7 @@ class Encoded(NamedTuple):
     more: Inputs | None = None
 
 
-def collate(
-    rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True, target_end: bool = True
-) -> Batch:
+def collate(rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True, target_end: bool = True) -> Batch:
     """Make a batch of examples; if told, the end mark is put on every target and on every (flat) source.
 
     >>> batch = collate([Encoded([5, 6], [7]), Encoded([5], [7, 8])], keys=[0, 1])
@@ -113,7 +111,9 @@ class Loader:
         self.shuffle = shuffle
         self.source_end, self.target_end = source_end, target_end
         sources = np.array([_places(e.source) for e in self.examples], dtype=np.int64) + int(source_end)
-        targets = np.array([0 if e.target is None else len(e.target) + target_end for e in self.examples], dtype=np.int64)
+        targets = np.array(
+            [0 if e.target is None else len(e.target) + target_end for e in self.examples], dtype=np.int64
+        )
         self.lengths: NDArray[np.int64] = np.maximum(np.maximum(sources, targets), 1)
         self._check_alignments()
 

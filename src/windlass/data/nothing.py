@@ -25,11 +25,11 @@ class NothingOptions(Options):
 class NothingCodec:
     """Makes nothing of nothing.
 
-    >>> NothingCodec().inputs("")
+    >>> NothingCodec(NothingOptions()).inputs("")
     {'source': []}
     """
 
-    options: NothingOptions = NothingOptions()
+    options: NothingOptions
 
     @classmethod
     def fit(cls, options: NothingOptions, texts: Iterable[Source]) -> NothingCodec:

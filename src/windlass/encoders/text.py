@@ -10,7 +10,6 @@ from pydantic import Field
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
-from windlass.nn.embedding import Learned
 from windlass.nn.recurrence import Stack, StackOptions
 
 
@@ -21,6 +20,7 @@ class RecurrentEncoder(TokenEncoder):
     h_t = R(h_{t-1}, e(x_t));  states: all h_t;  summary: the last one, [forward end; backward end] of two directions
 
     >>> from windlass.core.records import Padded
+    >>> from windlass.nn.embedding import Learned
     >>> encoder = RecurrentEncoder.Options(size=4, embedding=Learned(size=3)).build(vocabulary=10)
     >>> memory = encoder(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
     >>> memory.states.shape, memory.summary.shape

@@ -53,9 +53,12 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
         return path
     heats = []
     for p in predictions:
+        if p.chances:  # of tags: how probable each is at each word
+            heats.append(Heat(tuple(p.chances.values()), p.source_tokens, tuple(p.chances), p.text))
+            continue
         if p.attention is None:
             raise WindlassError(
-                "this model has no attention to draw (its decoder's context is not attention); "
+                "this model has no attention to draw (its decoder's context, or its pool, is not attention); "
                 "name the file .json for tokens and probabilities"
             )
         heats.append(Heat(p.attention, p.source_tokens, p.tokens, p.text or None))

@@ -120,7 +120,5 @@ class ConvolutionSpelling(Spelling):
         return strongest
 
 
-SpellingOptions = Annotated[
-    RecurrentSpelling.Options | ConvolutionSpelling.Options, Field(discriminator="kind"), named
-]
+SpellingOptions = Annotated[RecurrentSpelling.Options | ConvolutionSpelling.Options, Field(discriminator="kind"), named]
 """Every way to read a word's letters that a recipe can name."""

@@ -1,0 +1,209 @@
+"""Commands that use a model: evaluate, predict, score, explain."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from windlass import flags
+from windlass.baseline import load_baseline
+from windlass.bundle import Bundle
+from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for, say, search_for
+from windlass.core.errors import WindlassError
+from windlass.core.records import Prediction
+from windlass.evaluate import alignment_figures, evaluate, predict, score
+from windlass.experiment import baseline_metrics
+from windlass.explain.attention import draw, explain
+from windlass.explain.confusion import draw_confusion
+from windlass.metrics.text import signatures
+from windlass.portions import portions
+
+
+@app.command("evaluate")
+def evaluate_command(
+    folder: flags.Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="data with the right answers")],
+    json_: flags.Json = False,
+    confusion: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="of labels or tags: draw which is taken for which, as .png")
+    ] = None,
+    also: flags.Also = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    length_penalty: flags.LengthPenalty = None,
+    block_ngrams: flags.BlockNgrams = None,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    alignment: flags.AlignmentColumn = None,
+    format: flags.Format = None,
+    device: flags.Device = "cpu",
+) -> None:
+    """Score a model on data with right answers.
+
+    Figures are given as papers print them, beside those of a cheap baseline.
+    """
+    started = perf_counter()
+    bundles = load_bundles(folder, also, device)
+    first = bundles[0]
+    options = search_for(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
+    if confusion is not None and first.task.target not in ("label", "tags"):
+        raise WindlassError("--confusion is for a model that gives labels or tags, and this one writes text")
+    result = read_for(first, file, columns(source, target, alignment, format))
+    found = evaluate(bundles, result.examples, options)
+    metrics = dict(found.metrics)
+    cheap = load_baseline(folder)
+    baseline = {} if cheap is None else baseline_metrics(cheap, first.recipe.task, result.examples)
+    if any(e.alignment for e in result.examples):
+        aligned, diagonal = alignment_figures(first, result.examples)
+        metrics |= aligned
+        baseline |= diagonal
+    content: dict[str, Any] = {
+        "metrics": {name: round(value, 4) for name, value in metrics.items()},
+        "baseline": {name: round(value, 4) for name, value in baseline.items()},
+        "baseline_name": cheap.name if cheap else None,
+        "examples": found.examples,
+        "unknown": sum(bool(p.unknown) for p in found.predictions),
+        "seconds": round(perf_counter() - started, 2),
+        "search": None if options is None else options.model_dump(mode="json"),
+        "models": [str(path) for path in (folder, *(also or []))],
+    }
+    if "bleu" in found.metrics:
+        references = [e.targets for e in result.examples]
+        content["signatures"] = signatures([p.text for p in found.predictions], references)
+    if confusion is not None:
+        draw_confusion([p.text for p in found.predictions], [e.targets for e in result.examples], confusion)
+    if json_:
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    for name, value in metrics.items():
+        beside = f"   (baseline {baseline[name]:.2f})" if name in baseline else ""
+        print(f"{name:10} {value:7.2f}{beside}")
+    said = f"{found.examples} examples, {content['seconds']} s"
+    if cheap is not None:
+        said += f"; baseline: {cheap.name}"
+    if content["unknown"]:
+        said += f"; {content['unknown']} with symbols the model has never seen"
+    print(said)
+    for name, text in content.get("signatures", {}).items():
+        print(f"{name}: {text}")
+
+
+@app.command("predict")
+def predict_command(
+    folder: flags.Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="a text file, an input a line; -: stdin")] = "-",
+    nbest: Annotated[
+        int, typer.Option(metavar="N", min=1, help="how many outputs for an input, separated by tabs")
+    ] = 1,
+    json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with scores and attention")] = False,
+    also: flags.Also = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    length_penalty: flags.LengthPenalty = None,
+    temperature: flags.Temperature = None,
+    top_k: flags.TopK = None,
+    top_p: flags.TopP = None,
+    seed: flags.SampleSeed = None,
+    block_ngrams: flags.BlockNgrams = None,
+    device: flags.Device = "cpu",
+) -> None:
+    """Write an output for every line of input.
+
+    A line in, a line out, in order; a blank line for a blank line.
+    """
+    bundles = load_bundles(folder, also, device)
+    options = search_for(
+        bundles[0],
+        search,
+        size=beam,
+        length_penalty=length_penalty,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        block_ngrams=block_ngrams,
+    )
+    if options is not None and options.kind == "greedy" and nbest > 1:
+        raise WindlassError("greedy search finds one output: use --beam or --search sample for --nbest")
+    if options is not None and options.kind == "beam" and nbest > options.size:
+        raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
+    done = unknown = cut = 0
+    for lines in portions(file, bundles[0].recipe.data.max_length, say):
+        for prediction in predict(bundles, lines, options, nbest, first_key=done):
+            done += 1
+            cut += not prediction.finished
+            unknown += bool(prediction.unknown)
+            if prediction.unknown and unknown <= NOTES and not json_:
+                say(f"line {done}: {_never_seen(prediction)}")
+            print(_line(prediction, json_), flush=sys.stdout.isatty())
+    sys.stdout.flush()
+    if unknown > NOTES and not json_:
+        say(f"and {unknown - NOTES} more lines with symbols that the model has never seen")
+    if cut and not json_:
+        say(f"{cut} of {done} outputs were cut off at the length limit")
+
+
+def _never_seen(prediction: Prediction) -> str:
+    more = " ..." if len(prediction.unknown) > 5 else ""
+    return f"the model has never seen {', '.join(map(repr, prediction.unknown[:5]))}{more}"
+
+
+def _line(prediction: Prediction, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(asdict(prediction), ensure_ascii=False)
+    if prediction.offsets:  # tags, each behind its word
+        words = ["_".join(word.split()) for word in prediction.source_tokens]
+        return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.tokens, strict=True))
+    texts = [p.text for p in (prediction, *prediction.alternatives)]
+    return "\t".join(" ".join(text.split("\n")) for text in texts)
+
+
+@app.command("score")
+def score_command(
+    folder: flags.Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="data with inputs and the outputs to score")],
+    json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with attention")] = False,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    format: flags.Format = None,
+    device: flags.Device = "cpu",
+) -> None:
+    """Say how likely given outputs are.
+
+    A line an example: its log probability and the output.
+    """
+    bundle = Bundle.load(folder, device)
+    result = read_for(bundle, file, columns(source, target, None, format))
+    for prediction in score(bundle, [(e.source, e.target) for e in result.examples]):
+        print(_line(prediction, True) if json_ else f"{prediction.score:.4f}\t{prediction.text}")
+
+
+@app.command("explain")
+def explain_command(
+    folder: flags.Folder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="an input")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="where to: a .png, .html or .json file")],
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="look at this output instead of the model's own")
+    ] = None,
+    beam: flags.BeamSize = None,
+    search: flags.Kind = None,
+    device: flags.Device = "cpu",
+) -> None:
+    """Draw what a model looks at while it writes."""
+    bundle = Bundle.load(folder, device)
+    told = search is not None or beam is not None
+    options = search_for(bundle, search, size=beam) if told else None
+    found = explain(bundle, text, target, options)
+    if found.unknown:
+        say(_never_seen(found))
+    if target is not None and (new := bundle.codecs.target.unknown(target)):
+        say(f"the model never writes {', '.join(map(repr, new[:5]))}: taken as unknown")
+    draw([found], out)
+    say(f"{text} -> {found.text}   (probability {found.confidence:.2f}); written to {out}")

@@ -1,0 +1,65 @@
+"""Which label is taken for which, as a picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from windlass.core.errors import DataError, WindlassError
+from windlass.explain import fonts
+from windlass.metrics.labels import confusion
+
+MOST = 40
+"""Labels drawn: the most frequent ones."""
+
+
+def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str]], path: Path) -> Path:
+    """Draw right labels (down) against predicted ones (across), a share of the right label a cell; tags one by one.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "confusion.png"
+    >>> draw_confusion(["a", "b", "b"], [["a"], ["a"], ["b"]], path).stat().st_size > 1000
+    True
+    """
+    if path.suffix.lower() != ".png":
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
+    pairs = [(p.split(), [r[0].split()]) for p, r in zip(predictions, references, strict=True)]
+    counts: Counter[tuple[str, str]] = Counter()
+    if all(len(p) == len(r[0]) for p, r in pairs):  # tags; of a label that is one word, the same
+        for p, r in pairs:
+            counts.update(zip(r[0], p, strict=True))
+    else:
+        counts = confusion(predictions, references)
+    if not counts:
+        raise DataError(f"{path}: there is nothing to draw")
+    gold: Counter[str] = Counter()
+    for (right, given), n in counts.items():
+        gold[right] += n
+        gold[given] += 0
+    labels = [label for label, _ in gold.most_common(MOST)]
+    shares = [[counts[a, b] / max(1, gold[a]) for b in labels] for a in labels]
+    side = 0.42 * len(labels) + 2.2
+    figure = Figure(figsize=(side + 0.6, side), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, size=8)
+    axes.set_yticks(range(len(labels)), [f"{label} ({gold[label]})" for label in labels], size=8)
+    for i, row in enumerate(shares):
+        for j, share in enumerate(row):
+            if counts[labels[i], labels[j]]:
+                colour = "white" if share > 0.5 else "#1b2733"
+                axes.text(j, i, str(counts[labels[i], labels[j]]), ha="center", va="center", size=7, color=colour)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("right (how many)")
+    if len(gold) > MOST:
+        axes.set_title(f"the {MOST} most frequent of {len(gold)} labels", size=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    FigureCanvasAgg(figure)
+    for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        tick.set_fontfamily(fonts.families(tick.get_text()))
+    figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+    return path
