@@ -1,8 +1,8 @@
 """The loop: steps, evaluations, checkpoints, and an end.
 
 Everything a run does next depends only on its weights, its optimiser, its average, the random number
-generators and a `State`. A checkpoint holds exactly these, so a run that goes on from one makes the same
-steps bit by bit.
+generators, what running text carries on, and a `State`. A checkpoint holds exactly these, so a run that goes
+on from one makes the same steps bit by bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.records import Batch
+from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -151,6 +151,7 @@ class _Run:
         self.state = State()
         self.best: dict[str, Tensor] = {}  # the weights of the best evaluation
         self.coming: Iterator[Batch] | None = None  # the rest of this epoch
+        self.carry: Carry | None = None  # where running text stands
         self.batches = first  # in this epoch
         self.log = folder / "metrics.jsonl"
         self.clock = self.saved_at = time.monotonic()
@@ -175,6 +176,7 @@ class _Run:
         restore_optimiser(self.optimiser, self.model, checkpoint.under("optimiser"))
         self.average.restore(checkpoint.under("average"))
         self.best = {n: t.to(self.device) for n, t in checkpoint.under("best").items()}
+        self.carry = Carry.of({n: t.to(self.device) for n, t in checkpoint.under("carry").items()})
         self.batches = self.loader.batches(self.state.epoch)
         restore_random(checkpoint.under("random"))
         set_aside(checkpoint.damaged)
@@ -203,6 +205,7 @@ class _Run:
             "optimiser": optimiser_tensors(self.optimiser, self.model),
             "average": self.average.tensors(),
             "best": self.best,
+            "carry": self.carry.tensors() if self.carry else {},
             "random": random_state(),
         }
         tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
@@ -269,7 +272,7 @@ class _Run:
         state.rate = learning_rate(
             options.schedule, options.optimiser.lr, state.step + 1, state.epoch, self.total, state.plateau
         )
-        scored = self.gradients(batch, own, state.step)
+        scored = self.gradients(batch, own, state.step, self.carry)
         # An infinite limit scales by 1, so that one line both measures and clips.
         norm = nn.utils.clip_grad_norm_(self.trained, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}
@@ -282,10 +285,11 @@ class _Run:
         set_rate(self.optimiser, state.rate)
         self.optimiser.step()
         self.average.stepped(self.model)
+        self.carry = scored.carry
         state.step += 1
         state.batch += 1
         if state.batch == self.batches:
-            state.epoch, state.batch, self.coming = state.epoch + 1, 0, None
+            state.epoch, state.batch, self.coming, self.carry = state.epoch + 1, 0, None, None
         state.tally.add(dict(zip(sums, values[2:], strict=True)), tokens, length, time.monotonic() - began)
         self._tick()
         step = Step(

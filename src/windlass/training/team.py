@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.records import Batch, Padded, Scored
+from windlass.core.records import Batch, Carry, Padded, Scored
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
 
@@ -34,8 +34,8 @@ class Gradients(Protocol):
     True
     """
 
-    def __call__(self, batch: Batch, own: float, step: int) -> Scored:
-        """The gradients of step number `step`; `own` is the chance of scheduled sampling."""
+    def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
+        """The gradients of step number `step`; `own` is the chance of scheduled sampling, `carry` the batch before's."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Alone:
 
     model: nn.Module
 
-    def __call__(self, batch: Batch, own: float, step: int) -> Scored:
-        """Forward and backward."""
+    def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
+        """Forward and backward. What is carried on comes back without its graph: truncated back-propagation."""
         for parameter in self.model.parameters():
             parameter.grad = None
-        scored: Scored = self.model(batch, own=own)
+        scored: Scored = self.model(batch, own=own) if carry is None else self.model(batch, carry, own)
         torch.autograd.backward(scored.mean)
         return scored.map(Tensor.detach)
 
@@ -237,8 +237,10 @@ class Team:
             )
         return content
 
-    def __call__(self, batch: Batch, own: float, step: int) -> Scored:
+    def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
         """Share the batch out, do this process's part, and add everything up."""
+        if batch.continues is not None:
+            raise TrainingError("running text is carried on in one process: set train.processes: 1")
         parts = share(batch, len(self.members) + 1)
         busy = self.members[: len(parts) - 1]
         try:
