@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from windlass.core.options import Options, members
+from windlass.core.options import Options, members, record
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -60,10 +60,13 @@ SAID = {
 }
 HEADINGS = {
     "data": "Which files, and how they are read. See [data](data.md).",
-    "source": "How the input becomes tokens.",
-    "target": "How the output becomes tokens: the same options as [`source`](#source).",
+    "source": "What goes in, and how it becomes tokens. Without a `kind` it is `text`.",
+    "target": "What comes out. Without a `kind` it is `text`.",
     "model": "The network.",
-    "decoder": "What writes the target: `model.decoder`.",
+    "decoder": "What writes the target: `model.decoder`, with `head: text`.",
+    "head": "What comes out of the model: `model.head`. It must fit `target`.",
+    "pool": "`model.head.pool`, with `head: label`: how the states of a text become one vector.",
+    "spelling": "`model.encoder.spelling`: a word's vector from its letters.",
     "loss": "What is minimised beside the likelihood.",
     "train": "How to train.",
     "encoder": "What reads the source: `model.encoder`.",
@@ -71,7 +74,7 @@ HEADINGS = {
     "cell": "In `model.encoder` and `model.decoder`. See [the decks](decks.md) for what each equation stands for.",
     "embedding": "In `model.encoder` and `model.decoder`.",
     "context": "`model.decoder.context`: what the decoder sees of the source.",
-    "score": "`model.decoder.context.score`, with `context: attention`.",
+    "score": "`model.decoder.context.score`, with `context: attention`; `model.head.pool.score`, with `pool: attention`.",
     "readout": "`model.decoder.readout`.",
     "optimiser": "`train.optimiser`.",
     "schedule": "`train.schedule`: the learning rate over the run.",
@@ -82,12 +85,11 @@ HEADINGS = {
 
 
 def _record(field: FieldInfo) -> type[Options] | None:
-    kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, Options) else None
+    return record(field.annotation)
 
 
 def _choices(field: FieldInfo) -> dict[str, type[Options]]:
-    return members(field.annotation) if field.discriminator else {}
+    return {} if _record(field) else members(field.annotation)
 
 
 def _yaml(value: Any) -> str:
@@ -191,7 +193,7 @@ def page() -> str:
     walk(Recipe)
     for name, record in records:
         out += [f"## `{name}`", "", HEADINGS[name], ""]
-        out += [] if name == "target" else _table(record)
+        out += _table(record)
     for name, field in unions.items():
         out += [f"## `{name}`", "", HEADINGS[name], ""]
         for kind, part in _choices(field).items():

@@ -21,7 +21,10 @@ AlignmentColumn = Annotated[
     str | None, typer.Option("--alignment", metavar="COLUMN", help="column of gold links such as '0-0 1-2'")
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="NAME", help="tsv, csv, jsonl, parquet or parallel; else by name")
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="tsv, csv, jsonl, parquet, parallel, labelled, conll, conllu; else by name"
+    ),
 ]
 Also = Annotated[list[Path] | None, typer.Option("--also", metavar="DIR", help="another model of an ensemble")]
 BeamSize = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="beam size")]

@@ -49,7 +49,9 @@ class Recipe(Options):
     model: ModelOptions = ModelOptions()
     loss: LossOptions = LossOptions()
     train: TrainOptions = TrainOptions()
-    search: SearchOptions | None = Field(None, description="how texts are found; none where nothing is written")
+    search: SearchOptions | None = Field(
+        None, description="how texts are found: by a beam, unless you say; not given where nothing is written"
+    )
     choose_by: str | None = Field(
         None, description="the figure on dev that the best weights are chosen by; none: the task's own; aer: alignments"
     )

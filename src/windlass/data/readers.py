@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
 from windlass.core.options import Options
-from windlass.data import tables
+from windlass.data import conll, tables
 from windlass.data.examples import Alignment, Example, Place, cut
 from windlass.data.files import undecoded
 from windlass.data.findings import Finding, Findings, tally
@@ -44,8 +44,8 @@ class DataOptions(Options):
     3
     """
 
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel"] = Field(
-        "auto", description="auto: by the file's name"
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "labelled", "conll", "conllu"] = Field(
+        "auto", description="auto: by the file's name; labelled: a label, a space and a text a line"
     )
     source: Column = Field(1, description="column of the input, by number from 1 or by name")
     target: Column = Field(2, description="column of the output, by number from 1 or by name")
@@ -183,6 +183,8 @@ def read(path: DataPath, options: DataOptions | None = None, target: str = "text
     """
     options = options or DataOptions()
     found = Findings(strict=options.strict)
+    if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, target)):
+        return _read_conll(str(path), form, options, found, target)
     table = tables.table(path, options, found)
     examples = tuple(_Rows(table, options, found, target).examples(table.rows))
     name = ",".join(dict.fromkeys(table.files))
@@ -190,6 +192,17 @@ def read(path: DataPath, options: DataOptions | None = None, target: str = "text
         raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")
     entries = tuple(sorted(found.entries, key=lambda f: f.line))
     return ReadResult(examples, entries, tuple(table.notes))
+
+
+def _read_conll(name: str, form: conll.Form, options: DataOptions, found: Findings, target: str) -> ReadResult:
+    if target != "tags":
+        raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
+    if options.alignment is not None or options.header != "auto":
+        raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
+    examples = tuple(conll.examples(name, form, options, found))
+    if not examples:
+        raise DataError(f"{name}: {_nothing_usable(found.entries, form)}")
+    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)))
 
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:

@@ -86,9 +86,9 @@ def table(path: DataPath, options: DataOptions, found: Findings) -> Table:
             format = "tsv"
             notes.append(f"{name}: read as tsv, as its name does not tell the format")
     readers: dict[str, Callable[[str, DataOptions, Findings, list[str]], Iterator[Row]]] = {
-        "tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "parquet": _parquet,
+        "tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "parquet": _parquet, "labelled": _labelled,
     }  # fmt: skip
-    if format in ("jsonl", "parquet") and options.header != "auto":
+    if format in ("jsonl", "parquet", "labelled") and options.header != "auto":
         raise DataError(f"{name}: a {format} file has no header line; leave the option header out")
     return Table(format, (name, name, name), readers[format](name, options, found, notes), notes)
 
@@ -127,6 +127,19 @@ def _zipped(paths: list[str], found: Findings) -> Iterator[Row]:
 def _tsv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
     cells = ((number, line.split("\t")) for number, line in lines(name, found))
     return _columns(name, cells, options, found, notes)
+
+
+def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
+    if (options.source, options.target, options.alignment) != (1, 2, None):
+        raise DataError(f"{name}: a labelled file has a label and a text, no columns to choose; leave them out")
+    for number, line in lines(name, found):
+        label, _, text = line.strip().partition(" ")
+        if bad := undecoded(line):
+            found.add(Finding(name, number, "invalid UTF-8", bad, "skipped"))
+        elif not label:
+            found.add(Finding(name, number, "blank", "the line is blank", "skipped"))
+        else:
+            yield Row(number, text, label)
 
 
 def _csv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:

@@ -35,7 +35,7 @@ class Gradients(Protocol):
     """
 
     def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
-        """The gradients of step number `step`; `own` is the chance of scheduled sampling, `carry` the batch before's."""
+        """The gradients of step number `step`; `own` is the chance of sampling, `carry` what the batch before left."""
 
 
 @dataclass(frozen=True)

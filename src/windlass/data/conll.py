@@ -1,0 +1,166 @@
+"""A word a line, its tags in columns, a blank line between sentences: CoNLL columns and CoNLL-U, read and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from windlass.core.errors import DataError, nearest
+from windlass.data.examples import Example, Place
+from windlass.data.files import lines, undecoded
+from windlass.data.findings import Finding, Findings
+from windlass.data.schemes import fault, marked, told
+
+if TYPE_CHECKING:
+    from windlass.data.readers import DataOptions
+
+Form = Literal["conll", "conllu"]
+
+COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+"""Of CoNLL-U, whose columns can be chosen by these names."""
+
+_SUFFIXES: dict[str, Form] = {".conllu": "conllu", ".conll": "conll", ".bio": "conll", ".iob": "conll"}
+_NO_WORD = re.compile(r"\d+[-.]\d+")  # a range, which its words follow, or an empty node, which nobody wrote
+
+
+def form(path: str, format: str, target: str) -> Form | None:
+    """The form of a file, by what was asked for or by its name; None where it is another.
+
+    Where tags are wanted, a name that tells nothing is taken for columns.
+
+    >>> form("dev.conllu.gz", "auto", "tags"), form("dev.annotated", "auto", "tags"), form("a.tsv", "auto", "tags")
+    ('conllu', 'conll', None)
+    """
+    if format in ("conll", "conllu"):
+        return "conllu" if format == "conllu" else "conll"
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
+    last = suffixes[-1] if suffixes else ""
+    if format != "auto" or last in (".tsv", ".tab", ".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq"):
+        return None
+    return _SUFFIXES.get(last, "conll" if target == "tags" and "," not in path else None)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The lines of a sentence, and which of them are words.
+
+    >>> block = Block(3, ("# one", "1-2\\tdon't", "1\\tdo\\tAUX", "2\\tn't\\tPART"), (2, 3), 1, 2, "\\t")
+    >>> block.words, block.tags
+    (('do', "n't"), ('AUX', 'PART'))
+    >>> block.written(["VERB", "ADV"])[1:3]
+    ["1-2\\tdon't", '1\\tdo\\tVERB']
+    """
+
+    line: int  # of the file, of the first
+    lines: tuple[str, ...]
+    rows: tuple[int, ...]
+    word_column: int
+    tag_column: int
+    separator: str | None  # None: any white space
+
+    def _cell(self, row: int, column: int) -> str:
+        cells = self.lines[row].split(self.separator)
+        return cells[column].strip() if -len(cells) <= column < len(cells) else ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self._cell(row, self.word_column) for row in self.rows)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Their tags; an empty one where the column is not there."""
+        return tuple(self._cell(row, self.tag_column) for row in self.rows)
+
+    def written(self, tags: Sequence[str]) -> list[str]:
+        """The lines with other tags; ranges, empty nodes and comments stay as they are."""
+        out = list(self.lines)
+        for row, tag in zip(self.rows, tags, strict=True):
+            cells = self.lines[row].split(self.separator)
+            cells += ["_"] * (self.tag_column + 1 - len(cells))
+            cells[self.tag_column] = tag
+            out[row] = (self.separator or " ").join(cells)
+        return out
+
+
+def _column(name: str, column: int | str, form: Form) -> int:
+    if isinstance(column, int):
+        return column - 1
+    if form == "conll" or column.lower() not in COLUMNS:
+        known = COLUMNS if form == "conllu" else ["1", "2", "3"]
+        raise DataError(f"{name}: no column is called {column!r}; {nearest(column, known)}")
+    return COLUMNS.index(column.lower())
+
+
+def blocks(name: str, form: Form, options: DataOptions, found: Findings) -> Iterator[Block]:
+    """The sentences of a file.
+
+    >>> import tempfile
+    >>> from windlass.data.readers import DataOptions
+    >>> path = Path(tempfile.mkdtemp()) / "a.conll"
+    >>> _ = path.write_text("In O\\nUlm B-place\\n\\t\\nOh O\\n")
+    >>> [block.words for block in blocks(str(path), "conll", DataOptions(), Findings())]
+    [('In', 'Ulm'), ('Oh',)]
+    """
+    chosen = (options.source, options.target)
+    usual: tuple[int | str, int | str] = ("form", "upos") if form == "conllu" and chosen == (1, 2) else chosen
+    word, tag = (_column(name, column, form) for column in usual)
+    gathered: list[str] = []
+    begin = 1
+    for number, line in [*lines(name, found), (0, "")]:
+        if line.strip():
+            begin = begin if gathered else number
+            gathered.append(line)
+        elif gathered:
+            yield _block(begin, gathered, form, word, tag)
+            gathered = []
+
+
+def _block(begin: int, gathered: list[str], form: Form, word: int, tag: int) -> Block:
+    def is_word(line: str) -> bool:
+        if form == "conllu":
+            return not line.startswith("#") and not _NO_WORD.fullmatch(line.split("\t")[0])
+        return not line.startswith("-DOCSTART-")
+
+    rows = tuple(n for n, line in enumerate(gathered) if is_word(line))
+    tabs = form == "conllu" or any("\t" in gathered[n] for n in rows)
+    return Block(begin, tuple(gathered), rows, word, tag, "\t" if tabs else None)
+
+
+def examples(name: str, form: Form, options: DataOptions, found: Findings) -> Iterator[Example]:
+    """The sentences of a file as examples: words, and their tags separated by spaces."""
+    for block in blocks(name, form, options, found):
+        words, tags = block.words, block.tags
+        wrong = _wrong(block, words, tags, options)
+        if wrong is not None:
+            kind, place, what = wrong
+            found.add(Finding(name, place, kind, what, "skipped"))
+            continue
+        if not words:
+            continue  # comments alone, or -DOCSTART-
+        if marked(tags) and (ill := fault(told(tags), tags)):
+            found.add(Finding(name, block.line, "ill-formed tags", f"{ill}: read as conlleval does", "kept"))
+        yield Example(words, (" ".join(tags),), None, Place(name, block.line))
+
+
+def _wrong(
+    block: Block, words: Sequence[str], tags: Sequence[str], options: DataOptions
+) -> tuple[str, int, str] | None:
+    """What makes a sentence unusable: which kind, on which line, what."""
+    for row, word, tag in zip(block.rows, words, tags, strict=True):
+        place = block.line + row
+        if bad := undecoded(block.lines[row]):
+            return "invalid UTF-8", place, bad
+        if not word or not tag:
+            which, column = ("word", block.word_column) if not word else ("tag", block.tag_column)
+            return "missing column", place, f"no {which} in column {column + 1}; the sentence"
+        if len(tag.split()) > 1:
+            return "a space in a tag", place, f"the tag {tag!r} has a space in it; the sentence"
+    length = sum(map(len, words)) + len(words)
+    if length > options.max_length:
+        what = f"the sentence has {length} characters, more than max_length {options.max_length}"
+        return "over-long", block.line, what
+    return None

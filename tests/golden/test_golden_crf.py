@@ -1,0 +1,118 @@
+"""The chain of tags against brute force: every path is written down and summed."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+import torch
+
+from windlass.nn.crf import CRF, Chain
+
+S, V = 4, 3
+LENGTHS = (4, 2, 1)
+
+
+@pytest.fixture
+def given():
+    torch.manual_seed(5)
+    chain = Chain(*(torch.randn(*shape, dtype=torch.float64) for shape in ((V,), (V, V), (V,))))
+    emissions = 2 * torch.randn(len(LENGTHS), S, V, dtype=torch.float64)
+    mask = torch.arange(S) < torch.tensor(LENGTHS)[:, None]
+    return chain, emissions, mask
+
+
+def score(chain, emissions, row, path):
+    """By hand: start, emissions, steps, end."""
+    total = chain.start[path[0]] + chain.end[path[-1]]
+    total = total + sum(emissions[row, t, tag] for t, tag in enumerate(path))
+    return total + sum(chain.pairs[a, b] for a, b in pairwise(path))
+
+
+def paths(row):
+    return list(product(range(V), repeat=LENGTHS[row]))
+
+
+def test_the_partition_is_the_sum_over_all_paths(given):
+    chain, emissions, mask = given
+    found = chain.partition(emissions, mask)
+    for row in range(len(LENGTHS)):
+        every = torch.stack([score(chain, emissions, row, path) for path in paths(row)])
+        assert torch.isclose(found[row], every.logsumexp(0))
+
+
+def test_the_score_of_a_path_is_what_lies_on_it(given):
+    chain, emissions, mask = given
+    tags = torch.tensor([[2, 0, 1, 1], [1, 2, 0, 0], [2, 1, 1, 1]])  # rubbish on padding
+    found = chain.path(emissions, tags, mask)
+    for row, length in enumerate(LENGTHS):
+        assert torch.isclose(found[row], score(chain, emissions, row, tags[row, :length].tolist()))
+
+
+def test_the_best_path_is_the_best_of_all(given):
+    chain, emissions, mask = given
+    tags, scores = chain.best(emissions, mask)
+    for row, length in enumerate(LENGTHS):
+        best = max(paths(row), key=lambda path: score(chain, emissions, row, path))
+        assert tuple(tags[row, :length].tolist()) == best
+        assert torch.isclose(scores[row], score(chain, emissions, row, best))
+        assert not tags[row, length:].any()
+
+
+def test_marginals_are_shares_of_paths(given):
+    chain, emissions, mask = given
+    found = chain.marginals(emissions, mask)
+    for row, length in enumerate(LENGTHS):
+        every = torch.stack([score(chain, emissions, row, path) for path in paths(row)]).softmax(0)
+        for t, tag in product(range(length), range(V)):
+            share = sum(p for p, path in zip(every, paths(row), strict=True) if path[t] == tag)
+            assert torch.isclose(found[row, t, tag], torch.as_tensor(share))
+        assert not found[row, length:].any()
+
+
+def test_gradients_of_the_partition_are_those_of_the_sum_over_paths(given):
+    chain, emissions, mask = given
+    inputs = [t.clone().requires_grad_() for t in (emissions, chain.start, chain.pairs, chain.end)]
+    weights = torch.tensor([0.5, 2.0, -1.0], dtype=torch.float64)  # rows that count differently
+
+    def brute(e, start, pairs, end):
+        own = Chain(start, pairs, end)
+        return sum(
+            w * torch.stack([score(own, e, row, path) for path in paths(row)]).logsumexp(0)
+            for row, w in enumerate(weights)
+        )
+
+    expected = torch.autograd.grad(brute(*inputs), inputs)
+    e, start, pairs, end = inputs
+    found = torch.autograd.grad((Chain(start, pairs, end).partition(e, mask) * weights).sum(), inputs)
+    assert all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_what_is_forbidden_has_no_probability_and_is_never_chosen(given):
+    _, emissions, mask = given
+    first = torch.tensor([True, True, False])
+    after = torch.tensor([[True, False, True], [True, True, True], [False, True, True]])
+    last = torch.tensor([True, True, True])
+    chain = Chain.allowing(first, after, last)
+    allowed = CRF(V).double()(Chain(chain.start.double(), chain.pairs.double(), chain.end.double()))
+    assert not allowed.marginals(emissions, mask)[:, 0, 2].any()
+    tags, _ = allowed.best(emissions, mask)
+    for row, length in enumerate(LENGTHS):
+        own = tags[row, :length].tolist()
+        assert first[own[0]]
+        assert all(after[a, b] for a, b in pairwise(own))
+
+
+def test_large_scores_neither_overflow_nor_vanish():
+    chain = Chain(torch.zeros(V), torch.zeros(V, V), torch.zeros(V))
+    emissions = torch.tensor([[[300.0, -300.0, 0.0]] * S])
+    mask = torch.ones(1, S, dtype=torch.bool)
+    assert torch.isclose(chain.partition(emissions, mask), torch.tensor([300.0 * S]))
+
+
+def test_a_row_with_nothing_in_it_has_one_path_of_no_score(given):
+    chain, emissions, _ = given
+    mask = torch.zeros(len(LENGTHS), S, dtype=torch.bool)
+    assert not chain.partition(emissions, mask).any()
+    assert not chain.path(emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
+    assert not chain.marginals(emissions, mask).any()
