@@ -95,11 +95,14 @@ class ModelOptions(Options):
             raise ValueError(
                 f"with head: {head.kind} there must be states to look at, not encoder: {self.encoder.kind}"
             )
-        if isinstance(head, LabelHeadOptions) and head.pool.kind == "ends":
-            encoder = self.encoder
-            if not (isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional):
+        if isinstance(head, LabelHeadOptions):
+            encoder, pool = self.encoder, head.pool.kind
+            both = isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional
+            if pool == "ends" and not both:
+                raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
+            if pool == "last" and both:
                 raise ValueError(
-                    "pool: ends needs a bidirectional network, which has two: use last, or bidirectional: true"
+                    "pool: last sees one step of the backward direction: use pool: ends, or bidirectional: false"
                 )
 
     def _check_tie(self, decoder: TextHeadOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -14,15 +15,17 @@ import typer
 from windlass import flags
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
-from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for, say, search_for
+from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for, reading, say, search_for
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
+from windlass.data import conll
+from windlass.data.findings import Findings
 from windlass.evaluate import alignment_figures, evaluate, predict, score
 from windlass.experiment import baseline_metrics
 from windlass.explain.attention import draw, explain
 from windlass.explain.confusion import draw_confusion
 from windlass.metrics.text import signatures
-from windlass.portions import portions
+from windlass.portions import SIZE, portions
 
 
 @app.command("evaluate")
@@ -111,11 +114,15 @@ def predict_command(
     top_p: flags.TopP = None,
     seed: flags.SampleSeed = None,
     block_ngrams: flags.BlockNgrams = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="NAME", help="of a tagger: conll or conllu, read and written; else by name")
+    ] = None,
     device: flags.Device = "cpu",
 ) -> None:
     """Write an output for every line of input.
 
-    A line in, a line out, in order; a blank line for a blank line.
+    A line in, a line out, in order; a blank line for a blank line. A tagger also takes a CoNLL or CoNLL-U file, and
+    writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
     options = search_for(
@@ -133,6 +140,14 @@ def predict_command(
         raise WindlassError("greedy search finds one output: use --beam or --search sample for --nbest")
     if options is not None and options.kind == "beam" and nbest > options.size:
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
+    shape = conll.form(file, format or "auto", "text")
+    if shape is not None:
+        if bundles[0].task.target != "tags":
+            raise WindlassError(f"{file}: columns of words are for a model that tags, and this one does not")
+        _tag_columns(bundles, file, shape, format)
+        return
+    if format is not None:
+        raise WindlassError(f"--format {format}: what is predicted for is lines of text, or columns (conll, conllu)")
     done = unknown = cut = 0
     for lines in portions(file, bundles[0].recipe.data.max_length, say):
         for prediction in predict(bundles, lines, options, nbest, first_key=done):
@@ -147,6 +162,19 @@ def predict_command(
         say(f"and {unknown - NOTES} more lines with symbols that the model has never seen")
     if cut and not json_:
         say(f"{cut} of {done} outputs were cut off at the length limit")
+
+
+def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, format: str | None) -> None:
+    """Write a file of columns again, with the model's tags in their column."""
+    found = Findings(strict=False)
+    options = reading({} if format is None else {"format": format}, bundles[0].recipe)
+    blocks = conll.blocks(file, shape, options, found)
+    while portion := list(islice(blocks, SIZE)):
+        predictions = predict(bundles, [block.words for block in portion])
+        for block, prediction in zip(portion, predictions, strict=True):
+            print("\n".join(block.written(prediction.tokens)) + "\n")
+    for finding in found.entries[:NOTES]:
+        say(str(finding))
 
 
 def _never_seen(prediction: Prediction) -> str:
