@@ -154,8 +154,8 @@ def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequen
                 offsets=_offsets(bundles[0], source),
                 spans=_spans(bundles[0], source, text),
                 chances={
-                    codecs.target.token(int(tag)): tuple(marginals[n, : len(pieces), tag].tolist())
-                    for tag in (marginals[n].max(0).values >= SEEN).nonzero()
+                    codecs.target.token(tag): tuple(marginals[n, : len(pieces), tag].tolist())
+                    for tag in (marginals[n].max(0).values >= SEEN).nonzero().flatten().tolist()
                 },
             )
         )

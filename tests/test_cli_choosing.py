@@ -1,0 +1,155 @@
+"""Labels and tags by the command line: train, evaluate, predict, score, explain."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from command import refused, windlass
+
+SMALL = [
+    argument
+    for part in (
+        "model.encoder.size=16",
+        "model.encoder.embedding.size=16",
+        "model.encoder.embedding.dropout=0",
+        "model.encoder.dropout=0",
+        "train.optimiser.lr=0.02",
+        "train.schedule.warmup=2",
+        "train.average=none",
+        "train.batch_tokens=100",
+        "train.threads=1",
+    )
+    for argument in ("--set", part)
+]
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that tells questions from answers, and its data, `label text` a line."""
+    folder = tmp_path_factory.mktemp("labels")
+    chance = random.Random(1)
+    rows = []
+    for _ in range(120):
+        words = chance.choices(["red", "green", "blue", "big", "small"], k=chance.randint(1, 4))
+        asks = chance.random() < 0.5
+        rows.append(f"{'ASK' if asks else 'SAY'} {'is it' if asks else 'it is'} {' '.join(words)}\n")
+    (folder / "train.txt").write_text("".join(rows[:100]))
+    (folder / "test.txt").write_text("".join(rows[100:]))
+    ran = windlass(
+        *("train", folder / "train.txt", "--task", "classify", "--format", "labelled", "--out", folder / "model"),
+        *(*SMALL, "--set", "model.head.dropout=0", "--set", "train.epochs=4"),
+    )
+    assert ran.code == 0, ran.err
+    assert "baseline, bag of words" in ran.err or "baseline, most frequent" in ran.err
+    return folder
+
+
+TRAIN = """# text = a
+1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
+2\tcat\tcat\tNOUN\tNN\t_\t3\tnsubj\t_\t_
+3\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_
+
+1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\trun\trun\tVERB\tVB\t_\t0\troot\t_\t_
+3.1\tit\tit\tPRON\tPRP\t_\t_\t_\t_\t_
+
+"""
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that tags, and its data, CoNLL-U."""
+    folder = tmp_path_factory.mktemp("tags")
+    (folder / "train.conllu").write_text(TRAIN * 20)
+    (folder / "dev.conllu").write_text(TRAIN)
+    ran = windlass(
+        *("train", folder / "train.conllu", "--dev", folder / "dev.conllu", "--task", "tag"),
+        *("--out", folder / "model", *SMALL, "--set", "model.encoder.spelling.size=8", "--set", "train.epochs=6"),
+    )
+    assert ran.code == 0, ran.err
+    return folder
+
+
+def test_a_label_is_predicted_evaluated_and_drawn(labels, tmp_path):
+    model = labels / "model"
+    ran = windlass("evaluate", model, labels / "test.txt", "--json", "--confusion", tmp_path / "c.png")
+    content = json.loads(ran.out)
+    assert content["metrics"]["accuracy"] == 100
+    assert content["metrics"]["macro_f1"] == 100
+    assert content["baseline"].keys() == content["metrics"].keys()
+    assert content["search"] is None
+    assert (tmp_path / "c.png").stat().st_size > 1000
+    ran = windlass("predict", model, "--nbest", "2", stdin=b"is it blue\n\nit is blue\n")
+    assert ran.out == "ASK\tSAY\n\nSAY\tASK\n"
+    found = json.loads(windlass("predict", model, "--json", stdin=b"is it blue\n").out)
+    assert found["labels"]["ASK"] == found["confidence"] > 0.5
+    assert len(found["attention"][0]) == len(found["source_tokens"]) == 4  # and the end
+    ran = windlass("explain", model, "is it blue", "--out", tmp_path / "a.png")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "a.png").is_file()
+
+
+def test_a_given_label_is_scored(labels):
+    ran = windlass("score", labels / "model", labels / "test.txt")
+    first = (labels / "test.txt").read_text().splitlines()[0]
+    score, label = ran.out.splitlines()[0].split("\t")
+    assert label == first.split()[0]
+    assert -0.7 < float(score) <= 0
+
+
+def test_what_searches_is_refused_by_a_model_that_does_not(labels):
+    told = refused("predict", labels / "model", "--beam", "3", stdin=b"it is\n")
+    assert told == "--beam has no use here: this model gives label, and searches for nothing"
+    assert "leave it out" in refused(
+        *("train", labels / "train.txt", "--task", "classify", "--format", "labelled"),
+        *("--out", labels / "other", "--set", "search=beam"),
+    )
+
+
+def test_tags_are_written_back_into_columns_and_all_else_stays(tags):
+    ran = windlass("predict", tags / "model", tags / "dev.conllu")
+    assert ran.out == TRAIN
+    content = json.loads(windlass("evaluate", tags / "model", tags / "dev.conllu", "--json").out)
+    assert content["metrics"] == {"tag_accuracy": 100.0}
+    assert content["baseline_name"] == "most frequent tag of a word"
+
+
+def test_a_text_that_is_not_cut_gets_its_tags_on_its_own_characters(tags, tmp_path):
+    ran = windlass("predict", tags / "model", stdin=b"the cat  don't run\n")
+    assert ran.out == "the/DET cat/NOUN do/AUX n't/PART run/VERB\n"
+    found = json.loads(windlass("predict", tags / "model", "--json", stdin=b"the cat  don't run\n").out)
+    assert found["offsets"] == [[0, 3], [4, 7], [9, 11], [11, 14], [15, 18]]
+    assert [span["text"] for span in found["spans"]] == ["the", "cat", "do", "n't", "run"]
+    ran = windlass("explain", tags / "model", "the cat runs", "--out", tmp_path / "t.html")
+    assert ran.code == 0, ran.err
+    assert "DET" in (tmp_path / "t.html").read_text()
+
+
+def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):
+    assert "add --task tag" in refused("evaluate", labels / "model", tags / "dev.conllu", "--format", "conllu")
+    assert "for a model that tags" in refused("predict", labels / "model", tags / "dev.conllu")
+    (tmp_path / "short.conll").write_text("the DET\ncat\n\nthe DET\n")
+    ran = windlass("doctor", tmp_path / "short.conll", "--task", "tag")
+    assert "short.conll:2: no tag in column 2; the sentence -> skipped" in ran.out
+
+
+def test_tags_in_a_table_must_be_as_many_as_words(tmp_path):
+    (tmp_path / "a.tsv").write_text("the cat\tDET NOUN\nthe cat\tDET\n")
+    ran = windlass("doctor", tmp_path / "a.tsv", "--task", "tag")
+    assert "a.tsv:2: 2 words but 1 tags; both are separated by spaces -> skipped" in ran.out
+
+
+def test_a_model_is_trained_further_with_labels_that_are_new(labels, tmp_path):
+    (tmp_path / "more.txt").write_text("SHOUT it is so\nSAY it is\nASK is it\n" * 5)
+    ran = windlass(
+        *("train", tmp_path / "more.txt", "--from", labels / "model", "--out", tmp_path / "m", "--format", "labelled"),
+        *("--set", "train.epochs=1", "--set", "data.dev_fraction=0.3"),
+    )
+    assert ran.code == 0, ran.err
+    assert "target 'SHOUT'" in ran.err
