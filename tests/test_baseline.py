@@ -4,12 +4,17 @@ from dataclasses import asdict
 import pytest
 
 from windlass.baseline import (
+    BagOfWords,
     Baseline,
+    HiddenMarkov,
     best_baseline,
     copy,
     fit,
     letter_by_letter,
+    load_baseline,
     most_frequent,
+    most_frequent_tag,
+    save_baseline,
 )
 from windlass.core.errors import DataError, RecipeError
 
@@ -73,3 +78,36 @@ def test_no_training_data_and_unknown_metrics_are_refused():
         fit([])
     with pytest.raises(RecipeError, match="unknown metric"):
         best_baseline(GREEK, ["a"], [["α"]], "acuracy")
+
+
+FILMS = [("a good film", "yes"), ("a bad film", "no"), ("good fun", "yes"), ("bad luck", "no"), ("good", "yes")]
+
+
+def test_a_bag_of_words_goes_by_its_words_and_survives_json(tmp_path):
+    bag = BagOfWords.fit(FILMS)
+    assert bag.predict(["so good a day", "bad bad", "?"]) == ["yes", "no", "yes"]
+    save_baseline(tmp_path, bag)
+    assert load_baseline(tmp_path) == bag
+
+
+def test_of_labels_the_bag_is_taken_where_it_is_better():
+    chosen = best_baseline(FILMS, ["bad film", "good film"], [["no"], ["yes"]], "accuracy", "label")
+    assert chosen.name == "bag of words"
+    assert best_baseline(FILMS, ["x"], [["yes"]], "accuracy", "label").name == "most frequent"
+
+
+CANS = [(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "can"), "PRON VERB")]
+
+
+def test_the_most_frequent_tag_of_a_word_knows_no_neighbours():
+    assert most_frequent_tag(CANS).predict([("the", "can"), ("we", "cow")]) == ["DET VERB", "PRON PRON"]
+
+
+def test_a_hidden_markov_model_knows_neighbours_and_looks(tmp_path):
+    model = HiddenMarkov.fit([*CANS, (("the", "Talking"), "DET NOUN"), (("we", "ran"), "PRON VERB")])
+    assert model.predict([("the", "can"), ("we", "can")]) == ["DET NOUN", "PRON VERB"]
+    assert model.predict([("the", "Walking"), ("we", "pan")]) == ["DET NOUN", "PRON VERB"]
+    save_baseline(tmp_path, model)
+    again = load_baseline(tmp_path)
+    assert again == model
+    assert again.predict(["the can"]) == ["DET NOUN"]

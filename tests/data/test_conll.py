@@ -1,0 +1,105 @@
+"""Columns of words and tags: what is read, what is left out, what is kept when a file is written again."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from windlass.core.errors import DataError
+from windlass.data.conll import blocks
+from windlass.data.findings import Findings
+from windlass.data.readers import DataOptions, read
+
+UD = """# sent_id = 1
+# text = Don't go
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tDo\tdo\tAUX\tVB\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+2.1\tyou\tyou\tPRON\tPRP\t_\t_\t_\t_\t_
+3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\t_
+
+1\tNow\tnow\tADV\tRB\t_\t0\troot\t_\t_
+"""
+
+
+def pairs(path, **options):
+    return [(e.source, e.target) for e in read(path, DataOptions(**options), "tags").examples]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def test_ranges_and_empty_nodes_are_not_words(file):
+    path = file("a.conllu", UD)
+    assert pairs(path) == [(("Do", "n't", "go"), "AUX PART VERB"), (("Now",), "ADV")]
+    assert pairs(path, source="lemma", target="xpos")[0] == (("do", "not", "go"), "VB RB VB")
+    assert pairs(path, source=2, target=5)[1] == (("Now",), "RB")
+
+
+def test_what_is_not_tagged_stays_when_a_file_is_written_again(file):
+    path = file("a.conllu", UD)
+    found = list(blocks(str(path), "conllu", DataOptions(), Findings(strict=False)))
+    again = "\n".join("\n".join(block.written(block.tags)) + "\n" for block in found)
+    assert again == UD
+    other = found[0].written(["X", "Y", "Z"])
+    assert [line.split("\t")[3] for line in other if line[0].isdigit()] == ["_", "X", "Y", "PRON", "Z"]
+
+
+@pytest.mark.parametrize("gap", ["\n", "\t\n", " \n \n"])
+def test_a_line_of_white_space_ends_a_sentence(file, gap):
+    path = file("a.conll", f"In\tO\nUlm\tB-x\n{gap}Oh\tO\n")
+    assert pairs(path) == [(("In", "Ulm"), "O B-x"), (("Oh",), "O")]
+
+
+def test_columns_may_stand_apart_by_spaces_and_be_chosen(file):
+    path = file("a.conll", "-DOCSTART- -X- O O\n\nU.N. NNP I-NP I-ORG\nsays VBZ I-VP O\n")
+    assert pairs(path, target=4) == [(("U.N.", "says"), "I-ORG O")]
+    assert pairs(path) == [(("U.N.", "says"), "NNP VBZ")]
+
+
+def test_a_gzip_file_and_a_name_that_tells_nothing_are_read_where_tags_are_wanted(tmp_path):
+    with gzip.open(tmp_path / "a.annotated.gz", "wt") as file:
+        file.write("Oh\tO\n")
+    assert pairs(tmp_path / "a.annotated.gz") == [(("Oh",), "O")]
+
+
+def test_a_sentence_that_cannot_be_used_is_told_and_skipped(file):
+    path = file("a.conll", "In\tO\nUlm\n\nOh\tO\n\nso\tA B\n")
+    result = read(path, DataOptions(), "tags")
+    assert [e.source for e in result.examples] == [("Oh",)]
+    assert [(f.line, f.kind, f.action) for f in result.findings] == [
+        (2, "missing column", "skipped"),
+        (6, "a space in a tag", "skipped"),
+    ]
+
+
+def test_ill_formed_spans_are_told_and_kept(file):
+    result = read(file("a.conll", "Oh\tO\nUlm\tI-x\n"), DataOptions(), "tags")
+    assert result.examples[0].target == "O I-x"
+    assert "tag 2, 'I-x', does not follow 'O'" in result.findings[0].what
+
+
+def test_columns_that_are_not_there_are_refused(file):
+    path = file("a.conllu", UD)
+    with pytest.raises(DataError, match="no column is called 'upso'; did you mean 'upos'"):
+        read(path, DataOptions(target="upso"), "tags")
+    with pytest.raises(DataError, match="add --task tag"):
+        read(path)
+    with pytest.raises(DataError, match="no usable line"):
+        read(file("b.conll", "In\nUlm\n"), DataOptions(), "tags")
+
+
+def test_a_labelled_line_is_a_label_and_a_text(file):
+    path = file("a.txt", "NUM How far ?\n\nHUM  Who  ?\nHUM\n")
+    result = read(path, DataOptions(format="labelled"), "label")
+    assert [(e.source, e.target) for e in result.examples] == [("How far ?", "NUM"), ("Who  ?", "HUM")]
+    assert [(f.line, f.kind) for f in result.findings if f.action == "skipped"] == [(2, "blank"), (4, "blank")]
+    with pytest.raises(DataError, match="no columns to choose"):
+        read(path, DataOptions(format="labelled", source=2), "label")
