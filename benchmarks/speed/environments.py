@@ -93,7 +93,7 @@ def versions(contestant: Contestant, peers: Path) -> dict[str, str]:
     """What is installed there, of all that matters to speed."""
     if not contestant.peer:
         return {}
-    wanted = "joeynmt OpenNMT-py yoyodyne fairseq keras jax torch numpy".split()
+    wanted = ["joeynmt", "OpenNMT-py", "yoyodyne", "fairseq", "keras", "jax", "torch", "numpy"]
     done = subprocess.run(
         [python(contestant, peers), "-m", "pip", "list", "--format", "json"], capture_output=True, text=True
     )

@@ -1,8 +1,8 @@
 """Training and decoding speed, side by side with what people would pick instead, in one command.
 
-    python benchmarks/speed/run.py --setup                     install the peers, once (a few GB, outside the repository)
-    python benchmarks/speed/run.py                             everything: about 45 minutes on two free cores
-    python benchmarks/speed/run.py --what train                about 25 minutes
+    python benchmarks/speed/run.py --setup            install the peers, once (a few GB, outside the repository)
+    python benchmarks/speed/run.py                    everything: about 45 minutes on two free cores
+    python benchmarks/speed/run.py --what train       about 25 minutes
     python benchmarks/speed/run.py --only windlass JoeyNMT --models S --threads 1 --rounds 1
 
 All contestants get the same batches as ids, the same model shape, Adam (dense), and the same number of threads, each in
@@ -22,8 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # for `common`, which all benchmarks share
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `common`, which all benchmarks share
 
 import batches
 from busy import others
@@ -32,6 +31,8 @@ from contest import Job
 from environments import CONTESTANTS, PEERS, Contestant, missing, python, set_up, versions
 from picture import draw
 from summary import summarise, table
+
+HERE = Path(__file__).parent
 
 
 def run_one(contestant: Contestant, job: Job, peers: Path) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def run_one(contestant: Contestant, job: Job, peers: Path) -> dict[str, Any]:
         [python(contestant, peers), HERE / "contestants" / contestant.script, json.dumps(asdict(job))],
         capture_output=True,
         text=True,
-        env={**os.environ, **threads},
+        env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
         preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("OUTCOME ")]

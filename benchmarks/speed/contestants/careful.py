@@ -6,11 +6,7 @@ readout (where it is not fed back) and the output layer are one product over all
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 from contest import CLIP, LEARNING_RATE, SEED, Batch, Job, Watch, run

@@ -7,17 +7,12 @@ input, dy^T x for that of the weights. Operands are made beforehand; nothing is 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 from contest import Batch, Job, Watch, run
 from shapes import FORCED, Product, decoding, training
-
 
 LEFT, RIGHT, RESULT = (torch.randn(40_000_000) for _ in range(3))  # room for any operand, shared by all products
 

@@ -6,12 +6,9 @@ timed is from one call of the observer to the next.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import contest
 import torch
