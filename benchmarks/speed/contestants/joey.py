@@ -67,7 +67,7 @@ def make(job: Job) -> Model:
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     model = make(job)
-    config = {"optimizer": "adam", "learning_rate": LEARNING_RATE, "clip_grad_norm": CLIP}
+    config = {"optimizer": "adam", "learning_rate": LEARNING_RATE, "clip_grad_norm": CLIP, "clip_grad_val": None}
     optimiser, clip = build_optimizer(config, model.parameters()), build_gradient_clipper(config)
     manager = SimpleNamespace(
         model=model, autocast={"device_type": "cpu", "enabled": False}, n_gpu=0, scaler=None,
