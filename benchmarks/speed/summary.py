@@ -38,6 +38,7 @@ def _rates(runs: list[dict[str, Any]], what: str) -> dict[str, Any]:
         "spread": {name: [min(s[name] for s in series), max(s[name] for s in series)] for name in series[0]},
         "peak_mb": median(run["peak_mb"] for run in good),
         "rounds": len(good),
+        "without": good[0].get("without", {}),
     }
     if what == "train":
         last = max(1, len(good[0]["losses"]) // 4)
@@ -81,6 +82,7 @@ def table(rows: list[dict[str, Any]], absent: dict[str, dict[str, str]]) -> str:
                     f"  loss {row['loss']:.2f}{'' if row['alike'] else ' NOT ALIKE'}  {row['parameters'] / 1e6:.1f} M"
                 )
             lines.append(f"{line}  {row['peak_mb']:,.0f} MB")
+        lines += [f"  {row['contestant']:14} {name:16} not measured: {why}" for name, why in row["without"].items()]
     for model, reasons in absent.items():
         lines += ["", f"not in {model}:", *(f"  {name}: {why}" for name, why in reasons.items())]
     return "\n".join(lines)

@@ -50,9 +50,7 @@ def options(job: Job) -> Any:
 
 def vocabularies(job: Job) -> dict[str, Any]:
     marks = [DefaultTokens.PAD, DefaultTokens.UNK, DefaultTokens.BOS, DefaultTokens.EOS]  # 0 to 3, as ours
-    words = pyonmttok.build_vocab_from_tokens(
-        [f"w{i}" for i in range(4, job.shape.vocabulary)], special_tokens=marks
-    )
+    words = pyonmttok.build_vocab_from_tokens([f"w{i}" for i in range(4, job.shape.vocabulary)], special_tokens=marks)
     assert len(words) == job.shape.vocabulary
     return {"src": words, "tgt": words, "data_task": ModelTask.SEQ2SEQ, "decoder_start_token": DefaultTokens.BOS}
 

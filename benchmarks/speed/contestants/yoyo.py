@@ -12,6 +12,7 @@ from collections.abc import Callable
 import contest
 import torch
 from contest import CLIP, LEARNING_RATE, SEED, Job, Watch
+from lightning.pytorch import Trainer
 from shapes import EOS, FORCED
 from torch import nn
 from yoyodyne.data import Batch, PaddedTensor
@@ -47,10 +48,7 @@ def padded(ids: contest.np.ndarray) -> PaddedTensor:
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     model = make(job).train()
     optimiser = Adam(model.parameters(), lr=LEARNING_RATE)
-    held = [
-        Batch(padded(b.source), None, padded(b.target))
-        for b in batches
-    ]
+    held = [Batch(padded(b.source), None, padded(b.target)) for b in batches]
     watch.begin(sum(p.numel() for p in model.parameters()))
     for number, batch in enumerate(held):
         optimiser.zero_grad()
@@ -63,13 +61,19 @@ def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
 
 def decoder(job: Job) -> Callable[[list[list[int]], int], list[list[int]]]:
     model = make(job).eval()
+    model.trainer = trainer = Trainer(
+        accelerator="cpu", logger=False, enable_checkpointing=False
+    )  # it asks for its stage
     model.classifier.bias.data[EOS] = -1e4  # so that no output ends before its limit
 
     @torch.inference_mode()
     def translate(sources: list[list[int]], beam: int) -> list[list[int]]:
+        assert not trainer.validating
+        if beam > 1 and len(sources) > 1:
+            raise NotImplementedError("its beam search takes seconds a sentence, so that it is timed at batch 1 only")
         model.beam_width = beam
         found = model(Batch(PaddedTensor.from_tensor(torch.tensor(sources))))
-        return found.argmax(1).tolist() if beam == 1 else found[0][:, 0].tolist()
+        return found.argmax(1).tolist() if beam == 1 else found[0][:, 0, 1:].tolist()  # without START
 
     return translate
 
