@@ -6,24 +6,12 @@ follows `Trainer.train_step`. It has no greedy search: a beam of 1 stands for it
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-
-def _as_before_python_3_11(cls: type, name: str, *rest: Any, field: Callable[..., Any] = dataclasses._get_field) -> Any:
-    """Let a dataclass be the default of a field, as fairseq 0.12.2 has it."""
-    default = getattr(cls, name, None)
-    default = default.default if isinstance(default, dataclasses.Field) else default
-    if dataclasses.is_dataclass(default) and not isinstance(default, type):
-        type(default).__hash__ = object.__hash__
-    return field(cls, name, *rest)
-
-
-dataclasses._get_field = _as_before_python_3_11
-
 import contest
+import mends  # noqa: F401
 import numpy as np
 import torch
 from contest import CLIP, LEARNING_RATE, SEED, Job, Watch

@@ -1,8 +1,8 @@
 """Keras 3 on jax: its layers, loss, Adam and `train_on_batch`.
 
 Ours: the model's plan. Keras has no decoder whose attention is asked inside the recurrence, so that its model S is the
-usual one there: a GRU over the whole target, asked afterwards, with the same readout and output layer. That is less work
-than S (no context enters the GRU: 4.7 MFLOP a token) and nothing in it must wait for a step before but the GRU itself.
+usual one there: a GRU over the whole target, asked afterwards, with the same readout and output layer. That is less
+work than S (no context enters the GRU: 4.7 MFLOP a token), and nothing but the GRU goes a step at a time.
 
 jax compiles a step for every shape: batches are padded to multiples of 8, and each shape is compiled before the clock
 starts. Its threads are held to their number by the cores it may use.

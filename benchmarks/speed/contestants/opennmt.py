@@ -6,16 +6,11 @@ Its model S asks with the current state and feeds the last readout into the next
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-# Imported by transforms of text that are not used here; they would have to be compiled.
-for unused in ("ahocorasick", "fasttext", "spacy"):
-    sys.modules[unused] = ModuleType(unused)
-
 import contest
+import mends  # noqa: F401
 import numpy as np
 import onmt
 import pyonmttok
@@ -90,7 +85,8 @@ def decoder(job: Job) -> Callable[[list[list[int]], int], list[list[int]]]:
     searches = {
         beam: Translator(
             model, vocabs, beam_size=beam, random_sampling_topk=1 if beam == 1 else 0,  # which is greedy search
-            min_length=FORCED, max_length=FORCED, max_length_ratio=0, global_scorer=GNMTGlobalScorer(0, 0, "none", "none"),
+            min_length=FORCED, max_length=FORCED, max_length_ratio=0,
+            global_scorer=GNMTGlobalScorer(0, 0, "none", "none"),
         )
         for beam in {beam for beam, _ in job.searches}
     }  # fmt: skip

@@ -1,8 +1,8 @@
 """yoyodyne: its model (`SoftAttentionGRUModel`), batch, loss, training step, optimiser and decoding.
 
 Ours: the loop over batches with clipping, which its trainer (Lightning) would make. Its model is a little other than S:
-one table embeds both sides, the output layer sees the state without a readout (3.1 MFLOP a token less), and the attention
-puts query and keys through one layer together at every step and place (20 MFLOP a token more).
+one table embeds both sides, the output layer sees the state without a readout (3 MFLOP a token less), and the attention
+puts query and keys through one layer together at every step and place (about 45 MFLOP a token more).
 """
 
 from __future__ import annotations
