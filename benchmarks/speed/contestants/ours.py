@@ -1,12 +1,13 @@
 """Windlass through its public pieces: `model.build`, `training.loop.fit` as it really is, `decoding.search`.
 
-Theirs in the sense of this folder: everything. The batches are given to `fit` by a loader that only holds them; what is
-timed is from one call of the observer to the next.
+The batches are given to `fit` by a loader that only holds them; what is timed is from one call of the observer to the
+next. After the last batch the run is broken off, before the evaluation and the checkpoint that no other contestant has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -95,17 +96,20 @@ def _padded(ids: contest.np.ndarray) -> Padded:
     return Padded(values, values != 0)
 
 
+class EnoughError(Exception):
+    """All batches are done."""
+
+
 class Clock(Silent):
     """Tells the watch of every step."""
 
-    def __init__(self, watch: Watch):
-        self.watch = watch
-
-    def evaluated(self, row: object) -> None:
-        self.watch.lap()
+    def __init__(self, watch: Watch, steps: int):
+        self.watch, self.steps = watch, steps
 
     def step(self, step: Step) -> None:
         self.watch.step(step.loss)
+        if step.step == self.steps:
+            raise EnoughError
 
     def note(self, text: str) -> None:
         self.watch.notes.append(text)
@@ -118,19 +122,11 @@ def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     )
     loader = Held(batches)
     watch.begin(sum(p.numel() for p in model.parameters()))
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, suppress(EnoughError):
         fit(
-            model,
-            loader,
-            lambda _: {"none": 0.0},
-            "none",
-            True,
-            how,
-            Path(folder),
-            Clock(watch),
-            lambda *_: None,
-            seed=SEED,
-        )
+            model, loader, lambda _: {"none": 0.0}, "none", True, how, Path(folder), Clock(watch, len(batches)),
+            lambda *_: None, seed=SEED,
+        )  # fmt: skip
 
 
 def decoder(job: Job) -> Callable[[list[list[int]], int], list[list[int]]]:
