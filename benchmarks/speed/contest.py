@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,13 @@ class Job:
     warmup: int = 2
     steps: int = 12
     seconds: float = 3.0  # for each measurement of decoding
+    vocabulary: int = 0  # instead of the model's own
     searches: tuple[tuple[int, int], ...] = ((1, 1), (1, 32), (1, 64), (5, 1), (5, 32), (5, 64))  # beam, batch
 
     @property
     def shape(self) -> Shape:
-        return SHAPES[self.model]
+        shape = SHAPES[self.model]
+        return replace(shape, vocabulary=self.vocabulary) if self.vocabulary else shape
 
 
 @dataclass(frozen=True)

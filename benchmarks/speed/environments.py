@@ -25,6 +25,7 @@ class Contestant:
     models: tuple[str, ...]
     peer: str = ""  # the name of its environment and of its requirements file; empty: Windlass's own
     decodes: bool = True
+    pinned: bool = False  # held to as many cores as it may have threads, where it takes no number of threads
     absent: dict[str, str] = field(default_factory=dict)  # why it does not take part in a model
 
 
@@ -37,7 +38,7 @@ CONTESTANTS = (
     Contestant("OpenNMT-py", "opennmt.py", ("S", "M"), "opennmt"),
     Contestant("yoyodyne", "yoyo.py", ("S",), "yoyodyne", absent={"M": "it has no bilinear attention, no feeding"}),
     Contestant("fairseq", "fair.py", ("M",), "fairseq", absent={"S": "it has no GRU"}),
-    Contestant("Keras on jax", "keras_jax.py", ("S", "LM"), "keras", False, {"M": "it has no feeding"}),
+    Contestant("Keras on jax", "keras_jax.py", ("S", "LM"), "keras", False, True, {"M": "it has no feeding"}),
 )
 
 

@@ -1,4 +1,4 @@
-"""The figures as one picture: a panel for every work, a bar for every contestant, the limit as a line."""
+"""The figures as pictures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 OURS, THEIRS = "#c8553d", "#8d99ae"
 
 
 def draw(rows: list[dict[str, Any]], file: Path) -> None:
+    """A panel for every work, a bar for every contestant, the limit as a line."""
     panels: dict[str, list[tuple[str, float, list[float]]]] = {}
     limits: dict[str, float] = {}
     for row in rows:
@@ -43,6 +45,31 @@ def draw(rows: list[dict[str, Any]], file: Path) -> None:
         axis.tick_params(labelsize=8)
         axis.set_xlim(0, 1.05 * max([*rates, limits.get(title, 0)]))
         axis.spines[["top", "right"]].set_visible(False)
+    _save(figure, file)
+
+
+def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
+    """Time and memory over every axis, each contestant a line; both scales are logarithmic."""
+    axes_ = list(dict.fromkeys(row["axis"] for row in rows))
+    colours = {"windlass": OURS, "careful loop": THEIRS, "limit": "black"}
+    figure, panels = plt.subplots(2, len(axes_), figsize=(4 * len(axes_), 6), squeeze=False)
+    for column, axis in enumerate(axes_):
+        unit = "line" if axis == "corpus" else "token"
+        for panel, key, title in zip(
+            panels[:, column], ("seconds_a_unit", "peak_mb"), (f"seconds a {unit}", "peak memory, MB"), strict=True
+        ):
+            for name in dict.fromkeys(row["contestant"] for row in rows):
+                mine = [r for r in rows if r["axis"] == axis and r["contestant"] == name and "failed" not in r]
+                if mine and not (name == "limit" and key == "peak_mb"):
+                    x, y = [r["size"] for r in mine], [r[key] for r in mine]
+                    panel.plot(x, y, marker="o", color=colours.get(name), label=name)
+            panel.set(xscale="log", yscale="log", xlabel=axis, title=title)
+            panel.spines[["top", "right"]].set_visible(False)
+    panels[0, 0].legend(fontsize=8)
+    _save(figure, file)
+
+
+def _save(figure: Figure, file: Path) -> None:
     figure.tight_layout()
     figure.savefig(file, dpi=110)
     plt.close(figure)

@@ -14,45 +14,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `common`, which all benchmarks share
 
 import batches
-from busy import others
-from common import data, load, report
+from common import data, report
 from contest import Job
-from environments import CONTESTANTS, PEERS, Contestant, missing, python, set_up, versions
+from environments import CONTESTANTS, PEERS, missing, set_up, versions
 from picture import draw
+from process import run_one
 from summary import summarise, table
 
 HERE = Path(__file__).parent
-
-
-def run_one(contestant: Contestant, job: Job, peers: Path) -> dict[str, Any]:
-    """Run a contestant in its own environment; what goes wrong is part of the outcome."""
-    threads = {name: str(job.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    # jax takes no number of threads, so that every contestant is held to its cores by affinity as well.
-    before = {"load": load(), "others": others()}
-    cores = sorted(os.sched_getaffinity(0))[: job.threads]
-    done = subprocess.run(
-        [python(contestant, peers), HERE / "contestants" / contestant.script, json.dumps(asdict(job))],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("OUTCOME ")]
-    if done.returncode or not lines:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"failed": said[-1] if said else f"ended with {done.returncode}", **before}
-    return {**json.loads(lines[-1].removeprefix("OUTCOME ")), **before}
 
 
 def arguments() -> argparse.Namespace:

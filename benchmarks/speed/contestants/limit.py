@@ -14,11 +14,16 @@ import torch
 from contest import Batch, Job, Watch, run
 from shapes import FORCED, Product, decoding, training
 
-LEFT, RIGHT, RESULT = (torch.randn(40_000_000) for _ in range(3))  # room for any operand, shared by all products
+LEFT, RIGHT, RESULT = 0, 1, 2
+rooms = [torch.empty(0)] * 3  # shared by all products, each as large as its largest operand so far
 
 
-def of(room: torch.Tensor, *shape: int) -> torch.Tensor:
-    return room[: math.prod(shape)].view(shape)
+def of(room: int, *shape: int) -> torch.Tensor:
+    """An operand of this shape, in its room."""
+    size = math.prod(shape)
+    if size > rooms[room].numel():
+        rooms[room] = torch.full((size,), 0.5)
+    return rooms[room][:size].view(shape)
 
 
 def ready(product: Product) -> Callable[[], object]:
