@@ -5,8 +5,8 @@
 
 Each is trained through its own command line on the same text and two cores, with as many pieces, layers of the same
 sizes and the same dropout; all else is what its makers advise. Both judge dev once an epoch with greedy search and
-sacreBLEU (13a, lowercased). The clock is the wall's, from the start of the command, so that reading, cutting and judging
-count. A run ends when it reaches the higher goal, or at the cap. One after the other, never together.
+sacreBLEU (13a, lowercased). The clock is the wall's, from the start of the command, so that reading and judging count.
+A run ends when it reaches the higher goal, or at the cap. One after the other, never together.
 """
 
 from __future__ import annotations
@@ -104,7 +104,13 @@ def joeynmt(runs: Path, minutes: float) -> dict[str, Any]:
         found = re.search(r"bleu: ([\d.]+)", line)
         return float(found.group(1)) if found else None
 
-    command = [python, "-m", "joeynmt", "train", str(folder / "config.yaml"), "--skip-test"]
+    command = [
+        python,
+        str(Path(__file__).parent / "contestants" / "joey_cli.py"),
+        "train",
+        str(folder / "config.yaml"),
+        "--skip-test",
+    ]
     found = watched(command, runs / "joeynmt.txt", folder / "model" / "validations.txt", scores, minutes)
     return {**found, "minutes_of_cutting": round(cutting, 2)}  # ours does this within its run
 
@@ -135,7 +141,7 @@ def joey_config(folder: Path) -> dict[str, Any]:
             "optimizer": "adam", "learning_rate": 0.001, "learning_rate_min": 1e-5, "clip_grad_norm": 1.0,
             "scheduling": "plateau", "patience": 3, "decrease_factor": 0.5, "normalization": "tokens",
             "batch_size": 64, "batch_type": "sentence", "epochs": 100, "validation_freq": BATCHES,
-            "logging_freq": 100, "early_stopping_metric": "bleu", "loss": "crossentropy",
+            "logging_freq": BATCHES, "early_stopping_metric": "bleu", "loss": "crossentropy",
             "label_smoothing": SMOOTHING, "keep_best_ckpts": 1, "overwrite": True, "shuffle": True,
         },
         "model": {
@@ -161,7 +167,8 @@ def main() -> None:
     for name, train in {"windlass": windlass, "JoeyNMT": joeynmt}.items():
         if name in options.only:
             found[name] = train(options.runs.resolve(), options.minutes)
-            print(name, found[name]["minutes_to"], flush=True)
+            failed = f"; ended with {found[name]['failed_with']}" if found[name]["failed_with"] else ""
+            print(f"{name}: {found[name]['minutes_to']}{failed}", flush=True)
     report(options.name, found)
 
 
