@@ -26,19 +26,28 @@ class Contestant:
     peer: str = ""  # the name of its environment and of its requirements file; empty: Windlass's own
     decodes: bool = True
     pinned: bool = False  # held to as many cores as it may have threads, where it takes no number of threads
+    several: bool = False  # only where there is more than one core
     absent: dict[str, str] = field(default_factory=dict)  # why it does not take part in a model
 
 
 CONTESTANTS = (
     Contestant("limit", "limit.py", ("S", "M", "LM")),
     Contestant("windlass", "ours.py", ("S", "M", "LM")),
+    Contestant(
+        "windlass, a process a core",
+        "ours_processes.py",
+        ("S", "M"),
+        decodes=False,
+        several=True,
+        absent={"LM": "only models of a recipe"},
+    ),
     Contestant("careful loop", "careful.py", ("S", "M", "LM")),
     Contestant("tutorial loop", "tutorial.py", ("S",), absent={"M": "tutorials teach one layer without feeding"}),
     Contestant("JoeyNMT", "joey.py", ("S", "M"), "joeynmt"),
     Contestant("OpenNMT-py", "opennmt.py", ("S", "M"), "opennmt"),
     Contestant("yoyodyne", "yoyo.py", ("S",), "yoyodyne", absent={"M": "it has no bilinear attention, no feeding"}),
     Contestant("fairseq", "fair.py", ("M",), "fairseq", absent={"S": "it has no GRU"}),
-    Contestant("Keras on jax", "keras_jax.py", ("S", "LM"), "keras", False, True, {"M": "it has no feeding"}),
+    Contestant("Keras on jax", "keras_jax.py", ("S", "LM"), "keras", False, True, absent={"M": "it has no feeding"}),
 )
 
 

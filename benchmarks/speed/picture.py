@@ -36,7 +36,7 @@ def draw(rows: list[dict[str, Any]], file: Path) -> None:
         bars = sorted(bars, key=lambda bar: bar[1])
         names, rates = [bar[0] for bar in bars], [bar[1] for bar in bars]
         spread = [[rate - low for _, rate, (low, _) in bars], [high - rate for _, rate, (_, high) in bars]]
-        colours = [OURS if name == "windlass" else THEIRS for name in names]
+        colours = [OURS if name.startswith("windlass") else THEIRS for name in names]
         axis.barh(names, rates, xerr=spread, color=colours, ecolor="#333333", height=0.7)
         if title in limits:
             axis.axvline(limits[title], color="black", linestyle="--", linewidth=1)

@@ -67,7 +67,7 @@ def windlass(runs: Path, minutes: float) -> dict[str, Any]:
     root = data("translation/multi30k-en-de")
     files = [f"{root / (part + '.en.gz')},{root / (part + '.de.gz')}" for part in ("train", "val")]
     settings = [
-        "train.threads=2", f"source.tokens.size={PIECES}", f"target.tokens.size={PIECES}", "search.kind=greedy",
+        f"source.tokens.size={PIECES}", f"target.tokens.size={PIECES}", "search.kind=greedy",
         f"model.encoder.size={ENCODER}", f"model.decoder.size={DECODER}", f"loss.label_smoothing={SMOOTHING}",
     ]  # fmt: skip
     command = [str(Path(sys.executable).with_name("windlass")), "train", "--task", "translate", "--train", files[0]]

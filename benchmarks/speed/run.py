@@ -43,8 +43,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="for training; decoding takes one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=2, help="steps before the clock starts")
-    parser.add_argument("--steps", type=int, default=12, help="steps that are timed")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each measurement of decoding")
+    parser.add_argument("--steps", type=int, default=8, help="steps that are timed")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement of decoding")
     parser.add_argument("--name", default="speed", help="of the result in benchmarks/results")
     return parser.parse_args()
 
@@ -68,6 +68,8 @@ def main() -> None:
         for job in jobs:
             turned = chosen[turn % len(chosen) :] + chosen[: turn % len(chosen)]
             for contestant in turned:
+                if contestant.several and job.threads == 1:
+                    continue
                 why = contestant.absent.get(job.model) or missing(contestant, options.peers)
                 if why or job.model not in contestant.models or (job.what == "decode" and not contestant.decodes):
                     absent.setdefault(job.model, {})[contestant.name] = why or f"no {job.what} driver"

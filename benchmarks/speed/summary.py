@@ -6,7 +6,7 @@ import math
 from statistics import median
 from typing import Any
 
-BAND = 0.10  # the mean loss of the last quarter of the steps must be this close to the median contestant's
+BAND = 0.15  # how close the mean loss of the last quarter of the steps must be to the median contestant's
 
 
 def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -71,18 +71,18 @@ def table(rows: list[dict[str, Any]], absent: dict[str, dict[str, str]]) -> str:
             lines += ["", work]
         last = work
         if "failed" in row:
-            lines.append(f"  {row['contestant']:14} failed: {row['failed']}")
+            lines.append(f"  {row['contestant']:26} failed: {row['failed']}")
             continue
         for name, rate in row["rates"].items():
             low, high = row["spread"][name]
             share = f"{row['share'][name]:5.0%} of the limit" if name in row.get("share", {}) else ""
-            line = f"  {row['contestant']:14} {name:16} {rate:8,.1f}  ({low:,.1f} to {high:,.1f})  {share}"
+            line = f"  {row['contestant']:26} {name:16} {rate:8,.1f}  ({low:,.1f} to {high:,.1f})  {share}"
             if row.get("loss"):
                 line += (
                     f"  loss {row['loss']:.2f}{'' if row['alike'] else ' NOT ALIKE'}  {row['parameters'] / 1e6:.1f} M"
                 )
             lines.append(f"{line}  {row['peak_mb']:,.0f} MB")
-        lines += [f"  {row['contestant']:14} {name:16} not measured: {why}" for name, why in row["without"].items()]
+        lines += [f"  {row['contestant']:26} {name:16} not measured: {why}" for name, why in row["without"].items()]
     for model, reasons in absent.items():
         lines += ["", f"not in {model}:", *(f"  {name}: {why}" for name, why in reasons.items())]
     return "\n".join(lines)

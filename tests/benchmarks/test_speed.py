@@ -115,7 +115,7 @@ def test_a_loss_that_falls_otherwise_is_told() -> None:
 def test_a_contestant_that_fails_is_told_with_the_reason() -> None:
     runs = [run("a", 100, 5.0), {"what": "train", "model": "S", "threads": 1, "contestant": "b", "failed": "no torch"}]
     text = module("summary").table(module("summary").summarise(runs), {"S": {"c": "is not installed"}})
-    assert "b              failed: no torch" in text
+    assert "b                          failed: no torch" in text
     assert "c: is not installed" in text
 
 

@@ -27,6 +27,7 @@ from windlass.nn.recurrence import Stack, StackOptions
 from windlass.training.loop import fit
 from windlass.training.observe import Silent, Step
 from windlass.training.options import Adam, TrainOptions
+from windlass.training.team import Gradients
 
 
 def options(job: Job) -> ModelOptions:
@@ -115,18 +116,25 @@ class Clock(Silent):
         self.watch.notes.append(text)
 
 
-def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
-    model = make(job)
+def fit_model(
+    model: nn.Module, batches: list[contest.Batch], watch: Watch, threads: int, gradients: Gradients | None = None
+) -> None:
+    """Train until the last batch, which ends with an EnoughError."""
     how = TrainOptions(
-        optimiser=Adam(lr=LEARNING_RATE), clip=CLIP, epochs=1, threads=job.threads, checkpoint_minutes=1e9, patience=0
+        optimiser=Adam(lr=LEARNING_RATE), clip=CLIP, epochs=1, threads=threads, checkpoint_minutes=1e9, patience=0
     )
-    loader = Held(batches)
+    loader, clock = Held(batches), Clock(watch, len(batches))
     watch.begin(sum(p.numel() for p in model.parameters()))
-    with TemporaryDirectory() as folder, suppress(EnoughError):
+    with TemporaryDirectory() as folder:
         fit(
-            model, loader, lambda _: {"none": 0.0}, "none", True, how, Path(folder), Clock(watch, len(batches)),
-            lambda *_: None, seed=SEED,
+            model, loader, lambda _: {"none": 0.0}, "none", True, how, Path(folder), clock, lambda *_: None,
+            seed=SEED, gradients=gradients,
         )  # fmt: skip
+
+
+def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
+    with suppress(EnoughError):
+        fit_model(make(job), batches, watch, job.threads)
 
 
 def decoder(job: Job) -> Callable[[list[list[int]], int], list[list[int]]]:
