@@ -24,6 +24,7 @@ class Contestant:
     script: str
     models: tuple[str, ...]
     peer: str = ""  # the name of its environment and of its requirements file; empty: Windlass's own
+    trains: bool = True
     decodes: bool = True
     pinned: bool = False  # held to as many cores as it may have threads, where it takes no number of threads
     several: bool = False  # only where there is more than one core
@@ -41,13 +42,22 @@ CONTESTANTS = (
         several=True,
         absent={"LM": "only models of a recipe"},
     ),
+    Contestant("windlass, 8 bits", "ours_8bit.py", ("S", "M"), trains=False, absent={"LM": "only decoding"}),
     Contestant("careful loop", "careful.py", ("S", "M", "LM")),
     Contestant("tutorial loop", "tutorial.py", ("S",), absent={"M": "tutorials teach one layer without feeding"}),
     Contestant("JoeyNMT", "joey.py", ("S", "M"), "joeynmt"),
     Contestant("OpenNMT-py", "opennmt.py", ("S", "M"), "opennmt"),
     Contestant("yoyodyne", "yoyo.py", ("S",), "yoyodyne", absent={"M": "it has no bilinear attention, no feeding"}),
     Contestant("fairseq", "fair.py", ("M",), "fairseq", absent={"S": "it has no GRU"}),
-    Contestant("Keras on jax", "keras_jax.py", ("S", "LM"), "keras", False, True, absent={"M": "it has no feeding"}),
+    Contestant(
+        "Keras on jax",
+        "keras_jax.py",
+        ("S", "LM"),
+        "keras",
+        decodes=False,
+        pinned=True,
+        absent={"M": "it has no feeding"},
+    ),
 )
 
 

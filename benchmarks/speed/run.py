@@ -1,8 +1,9 @@
 """Training and decoding speed, side by side with what people would pick instead, in one command.
 
     python benchmarks/speed/run.py --setup            install the peers, once (a few GB, outside the repository)
-    python benchmarks/speed/run.py                    everything: about 45 minutes on two free cores
-    python benchmarks/speed/run.py --what train       about 25 minutes
+    python benchmarks/speed/run.py                    everything: about 40 minutes on two free cores
+    python benchmarks/speed/run.py --what train --models S M           about 25 minutes
+    python benchmarks/speed/run.py --what decode                       about 12 minutes
     python benchmarks/speed/run.py --only windlass JoeyNMT --models S --threads 1 --rounds 1
 
 All contestants get the same batches as ids, the same model shape, Adam (dense), and the same number of threads, each in
@@ -24,12 +25,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `common`, which all be
 import batches
 from common import data, report
 from contest import Job
-from environments import CONTESTANTS, PEERS, missing, set_up, versions
+from environments import CONTESTANTS, PEERS, Contestant, missing, set_up, versions
 from picture import draw
 from process import run_one
 from summary import summarise, table
 
 HERE = Path(__file__).parent
+
+
+def left_out(contestant: Contestant, job: Job, peers: Path) -> str:
+    """Why a contestant has no part in a job, or nothing."""
+    if job.model not in contestant.models:
+        return contestant.absent.get(job.model, "not made for this model")
+    if not (contestant.trains if job.what == "train" else contestant.decodes):
+        return f"does not {job.what}"
+    if contestant.several and job.threads == 1:
+        return "only where there are several cores"
+    return missing(contestant, peers)
 
 
 def arguments() -> argparse.Namespace:
@@ -62,17 +74,15 @@ def main() -> None:
     jobs += [Job(m, "decode", 1, str(files[m]), seconds=options.seconds)
              for m in options.models if m != "LM" and "decode" in options.what]  # fmt: skip
     runs: list[dict[str, Any]] = []
-    absent: dict[str, dict[str, str]] = {}  # model -> contestant -> why it is not there
+    absent: dict[str, dict[str, str]] = {}  # work -> contestant -> why it is not there
     began = time.monotonic()
     for turn in range(options.rounds):
         for job in jobs:
             turned = chosen[turn % len(chosen) :] + chosen[: turn % len(chosen)]
             for contestant in turned:
-                if contestant.several and job.threads == 1:
-                    continue
-                why = contestant.absent.get(job.model) or missing(contestant, options.peers)
-                if why or job.model not in contestant.models or (job.what == "decode" and not contestant.decodes):
-                    absent.setdefault(job.model, {})[contestant.name] = why or f"no {job.what} driver"
+                why = left_out(contestant, job, options.peers)
+                if why:
+                    absent.setdefault(f"{job.what} {job.model}", {})[contestant.name] = why
                     continue
                 outcome = run_one(contestant, job, options.peers)
                 runs.append({"contestant": contestant.name, "model": job.model, "what": job.what,

@@ -83,6 +83,6 @@ def table(rows: list[dict[str, Any]], absent: dict[str, dict[str, str]]) -> str:
                 )
             lines.append(f"{line}  {row['peak_mb']:,.0f} MB")
         lines += [f"  {row['contestant']:26} {name:16} not measured: {why}" for name, why in row["without"].items()]
-    for model, reasons in absent.items():
-        lines += ["", f"not in {model}:", *(f"  {name}: {why}" for name, why in reasons.items())]
+    for work, reasons in absent.items():
+        lines += ["", f"not in {work}:", *(f"  {name}: {why}" for name, why in reasons.items())]
     return "\n".join(lines)

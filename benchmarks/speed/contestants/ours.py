@@ -137,17 +137,18 @@ def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
         fit_model(make(job), batches, watch, job.threads)
 
 
-def decoder(job: Job) -> Callable[[list[list[int]], int], list[list[int]]]:
+def decoder(job: Job, int8: bool = False) -> Callable[[list[list[int]], int], list[list[int]]]:
     torch.set_num_threads(job.threads)
     model = make(job).eval()
     model.head.output.bias.data[EOS] = -1e4  # so that no output ends before its limit
+    head = model.head.ready(int8=True) if int8 else model.head
 
     @torch.inference_mode()
     def translate(sources: list[list[int]], beam: int) -> list[list[int]]:
         limit = {"length_factor": 0.0, "length_plus": FORCED}
         how = Greedy(**limit) if beam == 1 else Beam(size=beam, **limit)
         batch = Batch({"source": Padded.of(sources)}, None, torch.arange(len(sources)))
-        return [list(found[0].ids) for found in search([model.head], [model.encode(batch)], how)]
+        return [list(found[0].ids) for found in search([head], [model.encode(batch)], how)]
 
     return translate
 
