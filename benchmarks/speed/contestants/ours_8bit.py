@@ -1,4 +1,4 @@
-"""Windlass searching in 8 bits: the same head, made ready with `int8=True`. Only decoding; weights are trained in 32."""
+"""Windlass searching in 8 bits: the same head, made ready with `int8=True`. Only decoding; training is in 32."""
 
 from __future__ import annotations
 
