@@ -54,14 +54,6 @@ class Batch:
     target: np.ndarray  # (B, T)
 
     @property
-    def source_lengths(self) -> np.ndarray:
-        return (self.source != PAD).sum(1)
-
-    @property
-    def target_lengths(self) -> np.ndarray:
-        return (self.target != PAD).sum(1)
-
-    @property
     def tokens(self) -> int:
         """Real target tokens, EOS among them: what is counted and what the loss is the mean of."""
         return int((self.target != PAD).sum())

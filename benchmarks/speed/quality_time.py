@@ -40,7 +40,8 @@ def watched(
 ) -> dict[str, Any]:
     """Run a command and read the file it writes its dev scores to, until the last goal or the cap."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    before, began, curve = load(), time.monotonic(), []
+    before, began = load(), time.monotonic()
+    curve: list[dict[str, float]] = []
     with output.open("w") as said:
         env = {**os.environ, "OMP_NUM_THREADS": "2"}
         process = subprocess.Popen(command, env=env, stdout=said, stderr=subprocess.STDOUT)

@@ -101,9 +101,9 @@ def _plain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _say(run: dict[str, Any], seconds: float) -> None:
-    found = run.get("failed") or run.get("tokens_per_second") or run.get("sentences_per_second")
+    found = run.get("failed") or run.get("sentences_per_second") or round(run.get("tokens_per_second", 0))
     what = f"{run['what']} {run['model']}, {run['threads']} threads, round {run['round'] + 1}"
-    shown = found if isinstance(found, str) else json.dumps(found if isinstance(found, dict) else round(found))
+    shown = found if isinstance(found, str) else json.dumps(found)
     print(
         f"{seconds:5.0f} s  {what}: {run['contestant']}: {shown}  (load {run['load'][0]}; {run['others']})", flush=True
     )

@@ -63,26 +63,31 @@ def _compare(rows: list[dict[str, Any]]) -> None:
 
 
 def table(rows: list[dict[str, Any]], absent: dict[str, dict[str, str]]) -> str:
-    """Everything as text."""
-    lines, last = [], None
+    """Everything as text: a block a work, and in it a part for every way to search, the fastest first."""
+    blocks: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         work = f"{row['what']} {row['model']}, {row['threads']} thread{'s' * (row['threads'] > 1)}"
-        if work != last:
-            lines += ["", work]
-        last = work
+        block = blocks.setdefault(work, {})
         if "failed" in row:
-            lines.append(f"  {row['contestant']:26} failed: {row['failed']}")
+            block.setdefault("", []).append(f"  {row['contestant']:26} failed: {row['failed']}")
             continue
-        for name, rate in row["rates"].items():
-            low, high = row["spread"][name]
-            share = f"{row['share'][name]:5.0%} of the limit" if name in row.get("share", {}) else ""
-            line = f"  {row['contestant']:26} {name:16} {rate:8,.1f}  ({low:,.1f} to {high:,.1f})  {share}"
-            if row.get("loss"):
-                line += (
-                    f"  loss {row['loss']:.2f}{'' if row['alike'] else ' NOT ALIKE'}  {row['parameters'] / 1e6:.1f} M"
-                )
-            lines.append(f"{line}  {row['peak_mb']:,.0f} MB")
-        lines += [f"  {row['contestant']:26} {name:16} not measured: {why}" for name, why in row["without"].items()]
+        for name in row["rates"]:
+            block.setdefault(name, []).append(_line(row, name))
+        for name, why in row["without"].items():
+            block.setdefault(name, []).append(f"  {row['contestant']:26} {name:16} not measured: {why}")
+    lines = [
+        line for work, block in blocks.items() for line in ("", work, *(x for part in block.values() for x in part))
+    ]
     for work, reasons in absent.items():
         lines += ["", f"not in {work}:", *(f"  {name}: {why}" for name, why in reasons.items())]
     return "\n".join(lines)
+
+
+def _line(row: dict[str, Any], name: str) -> str:
+    low, high = row["spread"][name]
+    line = f"  {row['contestant']:26} {name:16} {row['rates'][name]:8,.1f}  ({low:,.1f} to {high:,.1f})"
+    if name in row.get("share", {}):
+        line += f"  {row['share'][name]:5.0%} of the limit"
+    if row.get("loss"):
+        line += f"  loss {row['loss']:.2f}{'' if row['alike'] else ' NOT ALIKE'}  {row['parameters'] / 1e6:.1f} M"
+    return f"{line}  {row['peak_mb']:,.0f} MB"

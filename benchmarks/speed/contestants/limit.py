@@ -56,7 +56,8 @@ def train(job: Job, batches: list[Batch], watch: Watch) -> None:
     flop = 0
     watch.begin(0)
     for batch in batches:
-        products = training(job.shape, *batch.source.shape, batch.target.shape[1], batch.tokens)
+        rows, places = batch.source.shape
+        products = training(job.shape, rows, places, batch.target.shape[1], batch.tokens)
         flop += sum(product.flop for product in products)
         go = work(products)
         watch.lap()
