@@ -40,7 +40,8 @@ def draw(rows: list[dict[str, Any]], file: Path) -> None:
         axis.barh(names, rates, xerr=spread, color=colours, ecolor="#333333", height=0.7)
         if title in limits:
             axis.axvline(limits[title], color="black", linestyle="--", linewidth=1)
-            axis.text(limits[title], len(bars) - 0.4, "limit ", ha="right", va="bottom", fontsize=8)
+            place = axis.get_xaxis_transform()  # across as the data, up as the panel
+            axis.text(limits[title], 1.0, "limit ", ha="right", va="bottom", fontsize=8, transform=place)
         axis.set_title(title, fontsize=9, pad=14)
         axis.tick_params(labelsize=8)
         axis.set_xlim(0, 1.05 * max([*rates, limits.get(title, 0)]))
