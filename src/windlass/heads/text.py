@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Padded, Record, Scored
 from windlass.heads.options import TextHeadOptions
+from windlass.heads.quick import Quick, ready
 from windlass.nn.attention import Additive, Attention, Keys
 from windlass.nn.embedding import Embedding
 from windlass.nn.fused_decoder import attend_and_step
@@ -195,6 +196,10 @@ class TextHead(nn.Module):
             self.output.weight = self.embedding.table
 
     # -- one step at a time: what search sees
+
+    def ready(self, int8: bool = False) -> Quick:
+        """The same steps as a search takes them: quicker, and in 8 bits if told; for inference only."""
+        return ready(self, int8)
 
     def begin(self, memory: Memory) -> tuple[Source, DecoderState]:
         """Make a memory ready, and stand before its first target token."""
