@@ -226,9 +226,7 @@ def _ends(place: int, pool: _Pool, total: Tensor, step: int) -> list[tuple[int, 
     return found + alive[: M - len(found)]
 
 
-def _read(
-    trails: list[_Trail], ends: list[list[tuple[int, int]]], length_penalty: float
-) -> list[list[Hypothesis]]:
+def _read(trails: list[_Trail], ends: list[list[tuple[int, int]]], length_penalty: float) -> list[list[Hypothesis]]:
     """Follow the hypotheses of every sentence back from their ends (step, place in the beam) to their start."""
     parents = [None if trail.parent is None else trail.parent.tolist() for trail in trails]
     tokens, logprobs = [t.token.tolist() for t in trails], [t.logprob.tolist() for t in trails]
@@ -263,7 +261,10 @@ def _read(
         device = trails[0].weights.device
         weights = torch.cat([t.weights for t in trails if t.weights is not None])[torch.tensor(seen, device=device)]
     return [
-        [_hypothesis(steps, None if weights is None else weights[n : n + len(steps)], length_penalty) for steps, n in one]
+        [
+            _hypothesis(steps, None if weights is None else weights[n : n + len(steps)], length_penalty)
+            for steps, n in one
+        ]
         for one in found
     ]
 

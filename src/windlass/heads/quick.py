@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
-from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
@@ -146,8 +145,13 @@ class Quick:
 
     @torch.no_grad()
     def __init__(self, head: TextHead, int8: bool = False):
-        self._head = ref(head)  # which `ready` keeps this for, as long as it lives
-        self.stack, self.attention, self.previous, self.feeding = head.stack, head.attention, head.previous, head.feeding
+        self._begin = head.begin
+        self.stack, self.attention, self.previous, self.feeding = (
+            head.stack,
+            head.attention,
+            head.previous,
+            head.feeding,
+        )
         options, stack, first = head.options, head.stack, head.stack.first
         cells = [cell for cell in stack.cells if isinstance(cell, Cell)]
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
@@ -184,9 +188,7 @@ class Quick:
 
     def begin(self, memory: Memory) -> tuple[QuickSource, QuickState]:
         """Make a memory ready, and stand before its first target token."""
-        head = self._head()
-        assert head is not None
-        source, state = head.begin(memory)
+        source, state = self._begin(memory)
         kept = QuickState(state.stack.layers, state.fed, state.coverage)
         if source.keys is not None:
             keys = source.keys
@@ -239,7 +241,9 @@ class Quick:
         now = QuickState(layers, o if self.feeding else None, coverage)
         return torch.log_softmax(self.output(o), dim=-1), now, seen
 
-    def _climb(self, taken: Tensor | None, projected: Tensor, state: QuickState) -> tuple[Tensor, tuple[CellState, ...]]:
+    def _climb(
+        self, taken: Tensor | None, projected: Tensor, state: QuickState
+    ) -> tuple[Tensor, tuple[CellState, ...]]:
         """Through all layers: the output (N, H) and the new states."""
         now = self.layers[0].step(taken, projected, state.layers[0])
         states, x = [now], now[0]
@@ -312,26 +316,26 @@ def _bounded(head: TextHead, at_start: bool) -> bool:
     return tame or (not at_start and not isinstance(cell, GRU))  # a GRU keeps some of its first state
 
 
-_READY: WeakKeyDictionary[TextHead, dict[bool, tuple[tuple[tuple[int, int], ...], Quick]]] = WeakKeyDictionary()
+Stamp = tuple[tuple[int, int], ...]
+"""Where weights lie, and how often they were written to."""
 
 
-def ready(head: TextHead, int8: bool = False) -> Quick:
-    """A head made ready for search; the same one again as long as its weights are the same.
+def ready(head: TextHead, kept: dict[bool, tuple[Stamp, Quick]], int8: bool) -> Quick:
+    """A head made ready for search: the one that was kept, as long as the weights are the same.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
-    >>> before = ready(head)
-    >>> ready(head) is before, ready(head, int8=True) is before
+    >>> before = head.ready()
+    >>> head.ready() is before, head.ready(int8=True) is before
     (True, False)
     >>> with torch.no_grad():
     ...     _ = head.output.bias.add_(1)
-    >>> ready(head) is before
+    >>> head.ready() is before
     False
     """
     tensors = [*head.parameters(), *head.buffers()]
     stamp = tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
-    known = _READY.setdefault(head, {})
-    if int8 not in known or known[int8][0] != stamp:
-        known[int8] = (stamp, Quick(head, int8))
-    return known[int8][1]
+    if int8 not in kept or kept[int8][0] != stamp:
+        kept[int8] = (stamp, Quick(head, int8))
+    return kept[int8][1]

@@ -7,6 +7,7 @@ See docs/decisions/decoding-speed.md for the figures.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -43,9 +44,11 @@ class Plain:
         return x @ self.turned if self.bias is None else torch.addmm(self.bias, x, self.turned)
 
 
-@dataclass(frozen=True)
-class OneDnn:
-    """oneDNN's product with a weight in oneDNN's own layout: float32 on a CPU.
+class Float32:
+    """float32 on a CPU: oneDNN's product with a weight in oneDNN's own layout; for a single row, the usual one.
+
+    A single row reads every weight once, which goes quicker through the transposed matrix. Either layout is made when
+    it is first wanted.
 
     >>> weight = torch.randn(6, 4)
     >>> x = torch.randn(3, 4)
@@ -53,23 +56,35 @@ class OneDnn:
     True
     """
 
-    weight: Tensor  # opaque
-    bias: Tensor | None
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        self.weight, self.bias = weight, bias
+        self.for_one: Plain | None = None
+        self.for_many: Tensor | None = None  # opaque
 
     @staticmethod
     def fits(weight: Tensor) -> bool:
         """Whether this machine can multiply by a weight in this way."""
         return weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() > 0 and _onednn()
 
-    @classmethod
-    def of(cls, weight: Tensor, bias: Tensor | None) -> OneDnn:
-        """Lay a weight out."""
-        return cls(torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()), bias)
-
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply."""
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return product
+        if x.size(0) == 1:
+            if self.for_one is None:
+                self.for_one = Plain(self.weight, self.bias)
+            return self.for_one(x)
+        if self.for_many is None:
+            self.for_many = _reordered(self.weight)
+        return _by_onednn(x, self.for_many, self.bias)
+
+
+def _reordered(weight: Tensor) -> Tensor:
+    laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    return laid_out
+
+
+def _by_onednn(x: Tensor, laid_out: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, laid_out, bias, "none", [], "")
+    return product
 
 
 @cache
@@ -77,7 +92,7 @@ def _onednn() -> bool:
     """Whether the two operations that torch's own compiler uses for a fixed weight are there and right."""
     try:
         weight, x = torch.randn(8, 4), torch.randn(2, 4)
-        return bool(torch.allclose(OneDnn.of(weight, None)(x), x @ weight.t(), atol=1e-4))
+        return bool(torch.allclose(_by_onednn(x, _reordered(weight), None), x @ weight.t(), atol=1e-4))
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
 
@@ -140,9 +155,9 @@ class Int8:
         """Multiply."""
         if self.bounded:
             return _multiply(x, self.weight, levels())
-        most = x.abs().amax(1, keepdim=True).clamp_(min=1e-30)
-        product = _multiply(x / most, self.weight, levels()).mul_(most)
-        return product if self.bias is None else product.add_(self.bias)
+        most = torch.linalg.vector_norm(x, math.inf, dim=1, keepdim=True) + 1e-30  # never by nothing
+        product = _multiply(x / most, self.weight, levels())
+        return product.mul_(most) if self.bias is None else torch.addcmul(self.bias, product, most)
 
 
 def _laid_out(rows: Rows, bias: Tensor | None) -> Any:
@@ -187,4 +202,4 @@ def pack(weight: Tensor, bias: Tensor | None = None, int8: bool = False, bounded
     weight, bias = weight.detach(), None if bias is None else bias.detach()
     if int8 and Int8.fits(weight):
         return Int8.of(weight, bias, bounded)
-    return OneDnn.of(weight, bias) if OneDnn.fits(weight) else Plain(weight, bias)
+    return Float32(weight, bias) if Float32.fits(weight) else Plain(weight, bias)
