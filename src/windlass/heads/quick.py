@@ -270,7 +270,7 @@ class Quick:
 
 
 class _Tokens:
-    """Every token of the vocabulary through a weight (O, E), as a table; or step by step, where it would be too large."""
+    """All tokens of a vocabulary through a weight (O, E), as a table; step by step, where it would be too large."""
 
     def __init__(self, head: TextHead, weight: Tensor, bias: Tensor | None, int8: bool):
         self.table: Tensor | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -203,3 +204,35 @@ def pack(weight: Tensor, bias: Tensor | None = None, int8: bool = False, bounded
     if int8 and Int8.fits(weight):
         return Int8.of(weight, bias, bounded)
     return Float32(weight, bias) if Float32.fits(weight) else Plain(weight, bias)
+
+
+_SCALE = "|scale"
+
+
+def shrink(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by name with every matrix in 8 bits, its scales beside it; the rest as it is.
+
+    >>> sorted(shrink({"cell.bias": torch.ones(2), "output": torch.ones(2, 3)}))
+    ['cell.bias', 'output', 'output|scale']
+    """
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 2 and tensor.is_floating_point():
+            rows = Rows.of(tensor)
+            found |= {name: rows.numbers, name + _SCALE: rows.scale}
+        else:
+            found[name] = tensor
+    return found
+
+
+def grow(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `shrink` left, as full numbers again.
+
+    >>> grow(shrink({"output": torch.tensor([[0.0, 127.0]])}))
+    {'output': tensor([[  0., 127.]])}
+    """
+    return {
+        name: Rows(tensor, tensors[name + _SCALE]).weight if name + _SCALE in tensors else tensor
+        for name, tensor in tensors.items()
+        if not name.endswith(_SCALE)
+    }
