@@ -4,8 +4,10 @@ import copy
 
 import pytest
 import torch
-from contract_parts import SEARCHES, VARIANTS, batch, close, fresh, model
+from contract_parts import SEARCHES, VARIANTS, V, batch, close, fresh, model
 
+from windlass.core.records import Batch, Padded
+from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.search import BOS, search
 from windlass.nn import packed
 from windlass.nn.packed import Int8, Rows, pack
@@ -150,3 +152,24 @@ def test_without_8_bit_or_onednn_products_the_usual_one_is_taken(monkeypatch):
     product = pack(weight, int8=True)
     assert isinstance(product, packed.Plain)
     assert torch.allclose(product(x), x @ weight.t(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gru - previous", "bilinear current fed", "lstm - prefix", "mlp previous covered"])
+def test_sentences_that_are_done_before_others_stay_or_leave_without_a_trace(name):
+    """In a batch this large, those that are done wait until it pays to make it smaller."""
+    m = fresh(name, seed=3)
+    generator = torch.Generator().manual_seed(5)
+    rows = [torch.randint(4, V, (1 + n % 9,), generator=generator).tolist() for n in range(24)]
+    given = Batch({"source": Padded.of(rows)}, None, torch.arange(24))
+    for way in (Greedy(length_factor=1), Beam(size=3, length_factor=1), Beam(size=2, block_ngrams=2), Sample(seed=2)):
+        with torch.no_grad():
+            together = search([m.head], [m.encode(given)], way, nbest=2 if way.kind == "beam" else 1, keys=given.keys)
+        assert len({len(h[0].logprobs) for h in together}) > 3  # or this would show nothing
+        for row in range(24):
+            one = given.select(torch.tensor([row]))
+            with torch.no_grad():
+                (alone,) = search([m.head], [m.encode(one)], way, nbest=len(together[row]), keys=one.keys)
+            for a, b in zip(alone, together[row], strict=True):
+                assert (a.ids, a.finished) == (b.ids, b.finished)
+                assert a.logprobs == pytest.approx(b.logprobs, abs=1e-9)
+                assert a.weights is None or close(a.weights, b.weights)
