@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
+from windlass.core.records import Batch, Memory
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import put, weights
@@ -92,6 +93,10 @@ class Bundle:
     def steps(self) -> Steps:
         """What a search walks with: the head, or the head in 8 bits."""
         return self.model.head.ready(int8=True) if self.int8 else self.model.head
+
+    def encode(self, batch: Batch) -> Memory:
+        """Read inputs for a search."""
+        return self.model.encoder.infer(batch, self.int8)
 
     @classmethod
     def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:

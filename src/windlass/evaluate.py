@@ -62,7 +62,7 @@ def predict(
         memories = []
         with torch.inference_mode():
             for b, side in zip(bundles, encoded, strict=True):
-                memories.append(b.model.encode(collate([side[r] for r in rows], rows).to(b.device)))
+                memories.append(b.encode(collate([side[r] for r in rows], rows).to(b.device)))
         keys = torch.tensor([first_key + places[r] for r in rows])
         found = search([b.steps for b in bundles], memories, options, nbest, keys)
         for row, hypotheses in zip(rows, found, strict=True):

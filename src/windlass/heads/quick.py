@@ -17,25 +17,14 @@ from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Record
 from windlass.nn.cells import GRU, LSTM, RNN, Cell
-from windlass.nn.packed import Packed, pack
-from windlass.nn.product import Product
+from windlass.nn.packed import Packed, Stamp, pack, stamp
+from windlass.nn.product import Product, Taken
 
 if TYPE_CHECKING:
     from windlass.heads.text import TextHead
 
 LARGEST_TABLE = 1 << 25
 """Numbers in a table of all tokens through a layer's weights (128 MB); beyond it, a product at every step."""
-
-
-class _Taken(Product):
-    """A product that has been taken already, for a cell that asks for it; `whole`: what it would add is in it too."""
-
-    def __init__(self, outcome: Tensor, whole: bool):
-        self.outcome, self.whole = outcome, whole
-
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """The outcome."""
-        return self.outcome if self.whole or add is None else self.outcome + add
 
 
 class _Step(Product):
@@ -122,8 +111,8 @@ class _Layer:
         if taken is None:
             return self.cell.step(projected, state, self.products)
         if self.sums:
-            return self.cell.step(projected, state, (_Taken(taken + projected, True),))
-        return self.cell.step(projected, state, (_Taken(taken, False),))
+            return self.cell.step(projected, state, (Taken(taken + projected, whole=True),))
+        return self.cell.step(projected, state, (Taken(taken, whole=False),))
 
 
 class Quick:
@@ -155,7 +144,7 @@ class Quick:
         options, stack, first = head.options, head.stack, head.stack.first
         cells = [cell for cell in stack.cells if isinstance(cell, Cell)]
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
-        self.of_context = of_context
+        self.enter = pack(of_context, int8=int8) if head.previous else None
         bounded = _bounded(head, at_start=True)
         asking = head.attention.score.asking() if head.attention else None
         query = None if asking is None else asking.weight.detach()
@@ -176,7 +165,7 @@ class Quick:
             sizes = [options.size, head.context_size, head.join.in_features - options.size - head.context_size]
             leaving, of_shown, of_word = (part.detach() for part in head.join.weight.split(sizes, dim=1))
             self.words = _Tokens(head, of_word, None, int8) if sizes[2] else None
-        self.of_shown = of_shown
+        self.shown = None if of_shown is None else pack(of_shown, int8=int8)
         # What multiplies the new state: the query of an attention that asks with it, and the readout.
         asks = [query] if query is not None and head.attention is not None and not head.previous else []
         after = asks + ([] if leaving is None else [leaving])
@@ -192,11 +181,11 @@ class Quick:
         kept = QuickState(state.stack.layers, state.fed, state.coverage)
         if source.keys is not None:
             keys = source.keys
-            entering = F.linear(keys.values, self.of_context) if self.previous else None
-            leaving = None if self.of_shown is None else F.linear(keys.values, self.of_shown)
+            entering = None if self.enter is None else _through(self.enter, keys.values)
+            leaving = None if self.shown is None else _through(self.shown, keys.values)
             mask = None if bool(keys.mask.all()) else keys.mask
             return QuickSource(keys.keys, mask, entering, leaving, None, None), kept
-        shown = None if self.of_shown is None or source.summary is None else F.linear(source.summary, self.of_shown)
+        shown = None if self.shown is None or source.summary is None else self.shown(source.summary)
         return QuickSource(None, None, None, None, source.constant, shown), kept
 
     def step(self, tokens: Tensor, state: QuickState, source: QuickSource) -> tuple[Tensor, QuickState, Tensor | None]:
@@ -225,7 +214,7 @@ class Quick:
             asked = s if not self.asked_size or fresh is None else fresh[:, : self.asked_size]
             weights = self._weigh(asked, state, source)
         o = s
-        if fresh is not None and self.of_shown is not None:
+        if fresh is not None and self.shown is not None:
             o = fresh[:, self.asked_size :]
             if weights is not None and source.leaving is not None:
                 o = _average(weights, source.leaving, o)
@@ -299,6 +288,11 @@ def _spread(rows: Tensor, like: Tensor) -> Tensor:
     return rows if rows.size(0) == like.size(0) else rows.repeat_interleave(like.size(0) // rows.size(0), dim=0)
 
 
+def _through(product: Packed, values: Tensor) -> Tensor:
+    """Values (B, S, D) through a product: (B, S, X)."""
+    return product(values.flatten(0, 1)).view(*values.shape[:2], -1)
+
+
 def _average(weights: Tensor, values: Tensor, add: Tensor) -> Tensor:
     """The average of values (B, S, X) under weights (B, K, S), added to (N, X)."""
     B, K, _ = weights.shape
@@ -316,10 +310,6 @@ def _bounded(head: TextHead, at_start: bool) -> bool:
     return tame or (not at_start and not isinstance(cell, GRU))  # a GRU keeps some of its first state
 
 
-Stamp = tuple[tuple[int, int], ...]
-"""Where weights lie, and how often they were written to."""
-
-
 def ready(head: TextHead, kept: dict[bool, tuple[Stamp, Quick]], int8: bool) -> Quick:
     """A head made ready for search: the one that was kept, as long as the weights are the same.
 
@@ -334,8 +324,7 @@ def ready(head: TextHead, kept: dict[bool, tuple[Stamp, Quick]], int8: bool) -> 
     >>> head.ready() is before
     False
     """
-    tensors = [*head.parameters(), *head.buffers()]
-    stamp = tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
-    if int8 not in kept or kept[int8][0] != stamp:
-        kept[int8] = (stamp, Quick(head, int8))
+    now = stamp(head)
+    if int8 not in kept or kept[int8][0] != now:
+        kept[int8] = (now, Quick(head, int8))
     return kept[int8][1]

@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Padded, Record, Scored
 from windlass.heads.options import TextHeadOptions
-from windlass.heads.quick import Quick, Stamp, ready
+from windlass.heads.quick import Quick, ready
 from windlass.nn.attention import Additive, Attention, Keys
 from windlass.nn.embedding import Embedding
 from windlass.nn.fused_decoder import attend_and_step
 from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy
+from windlass.nn.packed import Stamp
 from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackState
 

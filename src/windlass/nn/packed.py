@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Packed(Protocol):
@@ -236,3 +236,21 @@ def grow(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if not name.endswith(_SCALE)
     }
+
+
+Stamp = tuple[tuple[int, int], ...]
+"""Where weights lie, and how often they were written to."""
+
+
+def stamp(module: nn.Module) -> Stamp:
+    """What tells weights that have changed; what was laid out before is then out of date.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> before = stamp(layer)
+    >>> with torch.no_grad():
+    ...     _ = layer.bias.add_(1)
+    >>> stamp(layer) == before
+    False
+    """
+    tensors = [*module.parameters(), *module.buffers()]
+    return tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
