@@ -9,8 +9,8 @@ import windlass
 
 ROOT = Path(windlass.__file__).parent
 ORDER = """
-core data nn decoding metrics encoders heads model tasks training recipe bundle searching evaluate baseline
-explain auto further worker experiment api demo_data demo portions flags __init__ cli
+core data nn decoding metrics encoders heads model tasks training recipe bundle searching evaluate quantise bench
+baseline explain auto further worker experiment api demo_data demo portions flags __init__ cli_speed cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass import __version__, flags
+from windlass import __version__, cli_speed, flags
 from windlass.bundle import Bundle, load_definition
 from windlass.core.errors import WindlassError, nearest
 from windlass.core.program import program
@@ -394,6 +394,9 @@ def demo(
     Train on real names, score the model on held-out ones, and draw what it attends to.
     """
     demonstrate(script, minutes, out, seed, RichProgress())
+
+
+cli_speed.register(app)
 
 
 def _version(show: bool) -> None:
