@@ -4,6 +4,8 @@ recipe.yaml           the whole experiment
 codecs.json           how text becomes ids
 bundle.json           format, version, and the checksums of the two files above
 weights.safetensors   the weights, with the scores they reached and a checksum of their own
+
+Format 1 holds weights as they were trained; format 2 holds matrices in 8 bits (see quantise.py).
 """
 
 from __future__ import annotations
@@ -18,16 +20,20 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
+from windlass.core.records import Batch, Memory
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import put, weights
 from windlass.data.labels import TagsCodec
 from windlass.data.sides import Codecs
+from windlass.decoding.walk import Steps
 from windlass.model import Model, build
+from windlass.nn.packed import grow, shrink
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
 FORMAT = 1
+IN_8_BITS = 2
 _FILES = ("recipe.yaml", "codecs.json")
 
 __all__ = [
@@ -36,6 +42,7 @@ __all__ = [
     "check_device",
     "load_definition",
     "load_weights",
+    "network",
     "save_definition",
     "save_weights",
 ]
@@ -59,6 +66,7 @@ class Bundle:
     codecs: Codecs
     model: Model
     scores: dict[str, float]
+    int8: bool = False  # whether matrices are rounded to 8 bits and search multiplies in them
 
     @property
     def task(self) -> Task:
@@ -71,16 +79,25 @@ class Bundle:
         """Where the weights are."""
         return next(self.model.parameters()).device
 
+    @property
+    def steps(self) -> Steps:
+        """What a search walks with: the head, or the head in 8 bits."""
+        return self.model.writer.ready(int8=True) if self.int8 else self.model.writer
+
+    def encode(self, batch: Batch) -> Memory:
+        """Read inputs for a search."""
+        return self.model.encoder.infer(batch, self.int8)
+
     @classmethod
     def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:
         """A model with its first, random weights, drawn from the recipe's seed."""
         torch.manual_seed(recipe.seed)
-        return cls(recipe, codecs, _built(recipe, codecs), {})
+        return cls(recipe, codecs, network(recipe, codecs), {})
 
     def save(self, folder: Path) -> None:
         """Write all files."""
-        save_definition(folder, self.recipe, self.codecs)
-        save_weights(folder, self.model, self.scores)
+        save_definition(folder, self.recipe, self.codecs, IN_8_BITS if self.int8 else FORMAT)
+        save_weights(folder, self.model, self.scores, self.int8)
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
@@ -88,15 +105,23 @@ class Bundle:
         check_device(device)
         recipe, codecs = load_definition(folder)
         tensors, scores = load_weights(folder)
-        model = _built(recipe, codecs)
+        model = network(recipe, codecs)
         try:
             put(model, tensors)
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
-        return cls(recipe, codecs, model.to(device).eval(), scores)
+        int8 = _json(folder, "bundle.json")["format"] == IN_8_BITS
+        return cls(recipe, codecs, model.to(device).eval(), scores, int8)
 
 
-def _built(recipe: Recipe, codecs: Codecs) -> Model:
+def network(recipe: Recipe, codecs: Codecs) -> Model:
+    """The model of a recipe, for what its codecs know.
+
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> network(Recipe(), Codecs(codec, codec)).writer.output.out_features
+    7
+    """
     allowed = codecs.target.allowed() if isinstance(codecs.target, TagsCodec) else None
     return build(recipe.model, recipe.loss, codecs.source.sizes, len(codecs.target), allowed)
 
@@ -114,7 +139,7 @@ def check_device(device: str) -> None:
         raise WindlassError(f"no device {device!r} on this machine: use cpu") from None
 
 
-def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
+def save_definition(folder: Path, recipe: Recipe, codecs: Codecs, format: int = FORMAT) -> None:
     """Write what does not change while a model is trained.
 
     >>> import tempfile
@@ -131,7 +156,7 @@ def save_definition(folder: Path, recipe: Recipe, codecs: Codecs) -> None:
         "codecs.json": json.dumps(codecs.to_json(), ensure_ascii=False, indent=1).encode(),
     }
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    about = {"format": FORMAT, "windlass": __version__, "sha256": sums}
+    about = {"format": format, "windlass": __version__, "sha256": sums}
     for name, data in content.items():
         write_bytes(folder / name, data)
     write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())
@@ -150,10 +175,10 @@ def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
     about = _json(folder, "bundle.json")
     if not isinstance(about.get("format"), int) or not isinstance(about.get("sha256"), dict):
         raise BundleError(f"{folder}/bundle.json: not a Windlass bundle")
-    if about["format"] > FORMAT:
+    if about["format"] > IN_8_BITS:
         raise BundleError(
             f"{folder}: made by Windlass {about.get('windlass')} in format {about['format']}, but this version reads "
-            f"up to {FORMAT}: update Windlass"
+            f"up to {IN_8_BITS}: update Windlass"
         )
     for name in _FILES:
         if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
@@ -168,7 +193,7 @@ def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
         raise BundleError(f"{folder}: cannot be read: {error}") from None
 
 
-def save_weights(folder: Path, model: nn.Module, scores: dict[str, float]) -> None:
+def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8: bool = False) -> None:
     """Write the weights and the scores they reached, at one stroke.
 
     >>> import tempfile
@@ -177,7 +202,8 @@ def save_weights(folder: Path, model: nn.Module, scores: dict[str, float]) -> No
     ...     load_weights(Path(folder))[1]
     {'wer': 18.5}
     """
-    write_tensors(folder / "weights.safetensors", weights(model), {"scores": scores})
+    tensors = shrink(weights(model)) if int8 else weights(model)
+    write_tensors(folder / "weights.safetensors", tensors, {"scores": scores})
 
 
 def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -190,7 +216,7 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: has no weights yet: its training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
-    return tensors, {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    return grow(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:

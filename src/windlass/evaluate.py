@@ -19,6 +19,7 @@ from windlass.labelling import choose, judge
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 
 BATCH_TOKENS = 4000
+"""Rows x the longest of them, in forced decoding."""
 NO_PREDICTION = Prediction(text="", tokens=(), score=0.0, confidence=1.0)
 """What a blank input gives."""
 
@@ -28,7 +29,7 @@ def predict(
     texts: Sequence[Source],
     options: SearchOptions | None = None,
     nbest: int = 1,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     first_key: int = 0,
 ) -> list[Prediction]:
     """Predict for every text, in order; a blank text gives a blank prediction. Several bundles are an ensemble.
@@ -49,8 +50,6 @@ def predict(
     places = [n for n, text in enumerate(texts) if joined(text).strip()]
     encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
     predictions = [NO_PREDICTION] * len(texts)
-    # All members see the same rows in the same batches: those that the first one's lengths make.
-    plan = first.codecs.loader(encoded[0], batch_tokens)
     for b in bundles:
         b.model.eval()
     writes = isinstance(first.codecs.target, TextCodec)
@@ -59,24 +58,34 @@ def predict(
     options = options or first.recipe.search
     if nbest > 1 and options is not None and options.kind == "greedy":
         raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
+    # All members see the same rows in the same batches: those that the first one's lengths make.
+    plan = first.codecs.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
     for batch in plan.epoch(0):
         rows = batch.keys.tolist()
         memories = []
-        with torch.no_grad():
+        with torch.inference_mode():
             for b, side in zip(bundles, encoded, strict=True):
-                memories.append(b.model.encode(b.codecs.collate([side[r] for r in rows], rows).to(b.device)))
-        if options is None:
-            chosen = choose(bundles, memories, [texts[places[r]] for r in rows], nbest)
-            for row, prediction in zip(rows, chosen, strict=True):
-                predictions[places[row]] = prediction
-            continue
+                memories.append(b.encode(b.codecs.collate([side[r] for r in rows], rows).to(b.device)))
+            if options is None:
+                chosen = choose(bundles, memories, [texts[places[r]] for r in rows], nbest)
+                for row, prediction in zip(rows, chosen, strict=True):
+                    predictions[places[row]] = prediction
+                continue
         keys = torch.tensor([first_key + places[r] for r in rows])
-        found = search([b.model.writer for b in bundles], memories, options, nbest, keys)
+        found = search([b.steps for b in bundles], memories, options, nbest, keys)
         for row, hypotheses in zip(rows, found, strict=True):
             text = texts[places[row]]
             ranked = [_prediction(first, text, h) for h in hypotheses]
             predictions[places[row]] = replace(ranked[0], alternatives=tuple(ranked[1:]))
     return predictions
+
+
+def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
+    """How much to search at once: as many hypotheses as pay, and no more than a cache holds the outputs of."""
+    if options is None:
+        return BATCH_TOKENS
+    width = max(options.size, nbest) if options.kind == "beam" else 1
+    return max(200, 4000 // max(width, 2))
 
 
 def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Prediction:

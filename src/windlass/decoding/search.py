@@ -1,7 +1,9 @@
 """Greedy search, sampling and beam search, all over many sentences at once.
 
-Every search gives, for every sentence, a list of hypotheses, best first, with attention on the way. A sentence that is
-done leaves the batch. What is found for a sentence does not depend on its neighbours.
+Every search gives, for every sentence, a list of hypotheses, best first, with attention on the way. Sentences that are
+done leave the batch. What is found for a sentence does not depend on its neighbours.
+
+A step leaves a `_Trail` of tensors behind and reads nothing out of them; outputs are read off the trails at the end.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import Hypothesis, Memory, Padded, Record
-from windlass.decoding.choose import block_ngrams, draw
+from windlass.decoding.choose import best, block_ngrams, draw
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
-from windlass.decoding.walk import Steps, Walker
+from windlass.decoding.walk import Steps, Walker, prepared
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+LEAVING = 8
+"""A batch is made smaller when one in so many of its sentences is done: to leave copies all that stays."""
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def search(
     heads: Sequence[Steps],
     memories: Sequence[Memory],
@@ -41,7 +45,7 @@ def search(
     >>> [len(found) for found in search([head], [memory], Beam(size=3), nbest=2)]
     [2, 2]
     """
-    walker = Walker(heads)
+    walker = Walker([prepared(head) for head in heads])
     limits = _limits(memories[0], options)
     if not limits.numel():
         return []
@@ -64,10 +68,39 @@ def _limits(memory: Memory, options: SearchOptions) -> Tensor:
     return (lengths * options.length_factor + options.length_plus).long().clamp(min=1)
 
 
-def _forbid(logprobs: Tensor, history: Tensor, options: SearchOptions) -> Tensor:
-    """Rule out the padding and start marks, which no target holds, and repeated runs."""
-    logprobs = logprobs.index_fill(1, torch.tensor([PAD, BOS], device=logprobs.device), -torch.inf)
-    return block_ngrams(logprobs, history, options.block_ngrams)
+class _History:
+    """The tokens of every row so far (N, t), where repeated runs are forbidden; else nothing is kept."""
+
+    def __init__(self, rows: int, options: SearchOptions, device: torch.device):
+        self.n = options.block_ngrams
+        self.tokens = torch.empty(rows, 0, dtype=torch.long, device=device) if self.n else None
+
+    def forbid(self, logprobs: Tensor) -> Tensor:
+        """Rule out the padding and start marks, which no target holds, and repeated runs."""
+        logprobs[:, PAD] = -torch.inf
+        logprobs[:, BOS] = -torch.inf
+        return logprobs if self.tokens is None else block_ngrams(logprobs, self.tokens, self.n)
+
+    def add(self, tokens: Tensor, rows: Tensor | None = None) -> None:
+        """One token more for every row, or for those rows that go on."""
+        if self.tokens is not None:
+            kept = self.tokens if rows is None else self.tokens[rows]
+            self.tokens = torch.cat([kept, tokens[:, None]], dim=1)
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with some rows."""
+        self.tokens = None if self.tokens is None else self.tokens[rows]
+
+
+@dataclass(frozen=True)
+class _Trail:
+    """What one step left: for each of K hypotheses of b sentences, from which it came, and with which token."""
+
+    rows: Tensor  # (b,) which sentences these are
+    parent: Tensor | None  # (b, K); None where there is but one
+    token: Tensor  # (b, K)
+    logprob: Tensor  # (b, K) of the token alone
+    weights: Tensor | None  # (b * K, S) attention when the token was chosen; a row a parent
 
 
 def _unroll(
@@ -78,51 +111,30 @@ def _unroll(
     walk = walker.begin(memories)
     tokens = torch.full((B,), BOS, device=device)
     rows = torch.arange(B, device=device)  # which sentence each live row is
-    history = torch.empty(B, 0, dtype=torch.long, device=device)
-    taken: list[list[tuple[int, float]]] = [[] for _ in range(B)]
-    seen: list[list[Tensor]] = [[] for _ in range(B)]
+    history = _History(B, options, device)
+    trails: list[_Trail] = []
+    left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     for t in range(int(limits.max())):
         logprobs, walk, weights = walker.step(tokens, walk)
-        allowed = _forbid(logprobs, history, options)
+        allowed = history.forbid(logprobs)
         if isinstance(options, Sample):
             tokens = draw(allowed.cpu(), options, keys[rows.cpu()], t).to(device)
+            chosen = logprobs.gather(1, tokens[:, None])
         else:
-            tokens = allowed.argmax(1)
-        chosen = logprobs.gather(1, tokens[:, None]).squeeze(1)
-        for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), chosen.tolist(), strict=True)):
-            taken[row].append((token, logp))
-            if weights is not None:
-                seen[row].append(weights[place])
-        live = ((tokens != EOS) & (limits[rows] > t + 1)).nonzero().squeeze(1)
-        if not live.numel():
+            chosen, picked = best(allowed, 1)
+            tokens = picked[:, 0]
+        trails.append(_Trail(rows, None, tokens[:, None], chosen, weights))
+        done = done | (tokens == EOS) | (left <= t + 1)
+        gone = int(done.sum())
+        if gone == done.numel():
             break
-        if live.numel() < rows.numel():
-            walk = walk.keep(live, live)
-            rows, tokens, history = rows[live], tokens[live], history[live]
-        history = torch.cat([history, tokens[:, None]], dim=1)
-    return [_hypothesis(steps, weights, 0.0) for steps, weights in zip(taken, seen, strict=True)]
-
-
-def _hypothesis(steps: list[tuple[int, float]], weights: list[Tensor], length_penalty: float) -> Hypothesis:
-    finished = bool(steps) and steps[-1][0] == EOS
-    logprobs = tuple(logp for _, logp in steps)
-    return Hypothesis(
-        ids=tuple(token for token, _ in (steps[:-1] if finished else steps)),
-        score=sum(logprobs) / max(len(logprobs), 1) ** length_penalty,
-        logprobs=logprobs,
-        weights=torch.stack(weights) if weights else None,
-        finished=finished,
-    )
-
-
-@dataclass(frozen=True)
-class _Trail(Record):
-    """One step of a beam: from which hypothesis, with which token."""
-
-    parent: Tensor  # (B, K)
-    token: Tensor  # (B, K)
-    logprob: Tensor  # (B, K) of the token alone
-    weights: Tensor | None  # (B, K, S) attention when the token was chosen
+        history.add(tokens)
+        if gone * LEAVING >= done.numel():
+            live = (~done).nonzero().squeeze(1)
+            walk, rows, tokens, left, done = walk.keep(live, live), rows[live], tokens[live], left[live], done[live]
+            history.keep(live)
+    ends = [[(limit - 1, 0)] for limit in limits.tolist()]
+    return [found[0] for found in _read(trails, ends, 0.0)]
 
 
 @dataclass(frozen=True)
@@ -161,68 +173,112 @@ def _beam(
     total[:, 0] = 0.0  # all hypotheses are the same at first: only one may speak
     tokens = torch.full((B * K,), BOS, device=device)
     rows = torch.arange(B, device=device)
-    history = torch.empty(B * K, 0, dtype=torch.long, device=device)
+    each, here = rows[:, None] * K, torch.arange(K, device=device)
+    history = _History(B * K, options, device)
     trails: list[_Trail] = []
     nothing = torch.zeros(B, M, dtype=torch.long, device=device)
     pool = _Pool(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)
-    results: list[list[Hypothesis]] = [[] for _ in range(B)]
+    ends: list[list[tuple[int, int]]] = [[] for _ in range(B)]
+    left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
+    soonest, ended = int(limits.min()), False
     for t in range(int(limits.max())):
         logprobs, walk, weights = walker.step(tokens, walk)
-        V = logprobs.size(1)
         b = rows.numel()
-        seen = None if weights is None else weights.view(b, K, -1)
-        allowed = _forbid(logprobs, history, options).view(b, K, V)
-        total, flat = (total[..., None] + allowed).flatten(1).topk(K, dim=1)
-        parent, token = flat // V, flat % V
-        each = torch.arange(b, device=device)[:, None]
-        trails.append(_Trail(parent, token, allowed[each, parent, token], None if seen is None else seen[each, parent]))
-        normalised = (total / float(t + 1) ** options.length_penalty).masked_fill(token != EOS, -torch.inf)
-        here = torch.arange(K, device=device).expand(b, K)
-        pool = pool.add(_Pool(normalised, torch.full_like(here, t), here))
-        total = total.masked_fill(token == EOS, -torch.inf)
-        chosen = (each * K + parent).flatten()
-        walk, tokens = walk.reorder(chosen), token.flatten()
-        history = torch.cat([history[chosen], tokens[:, None]], dim=1)
-        bound = total.max(1).values / limits[rows].double() ** options.length_penalty
-        done = (pool.score[:, -1] >= bound) | (limits[rows] <= t + 1)
-        if done.any():
-            for place in done.nonzero().squeeze(1).tolist():
-                results[int(rows[place])] = _read(place, pool, trails, total[place], M, options.length_penalty)
-            live = (~done).nonzero().squeeze(1)
-            if not live.numel():
+        logp, ids = best(history.forbid(logprobs), min(K, logprobs.size(1)))  # (N, W): each one's own best
+        total, flat = (total[..., None] + logp.view(b, K, -1)).flatten(1).topk(K, dim=1)
+        parent = flat.div(logp.size(1), rounding_mode="floor")
+        token = ids.view(b, -1).gather(1, flat)
+        trails.append(_Trail(rows, parent, token, logp.view(b, -1).gather(1, flat), weights))
+        chosen, tokens = (each + parent).flatten(), token.flatten()
+        history.add(tokens, chosen)
+        if bool((token == EOS).any()):
+            ended = True
+            normalised = (total / float(t + 1) ** options.length_penalty).masked_fill(token != EOS, -torch.inf)
+            pool = pool.add(_Pool(normalised, torch.full_like(parent, t), here.expand(b, K)))
+            total = total.masked_fill(token == EOS, -torch.inf)
+        if ended or t + 1 >= soonest:
+            bound = total.amax(1) / left.double() ** options.length_penalty
+            now = ((pool.score[:, -1] >= bound) | (left <= t + 1)) & ~done
+            for place in now.nonzero().squeeze(1).tolist():
+                ends[int(rows[place])] = _ends(place, pool, total[place], t)
+            done = done | now
+            gone = int(done.sum())
+            if gone == b:
                 break
-            hypotheses = (live[:, None] * K + torch.arange(K, device=device)).flatten()
-            walk = walk.keep(live, hypotheses)
-            rows, total, tokens, history = rows[live], total[live], tokens[hypotheses], history[hypotheses]
-            trails, pool = [trail.select(live) for trail in trails], pool.select(live)
-    return results
+            if gone * LEAVING >= b:
+                live = (~done).nonzero().squeeze(1)
+                chosen = chosen.view(b, K)[live].flatten()
+                walk = walk.keep(live, chosen)
+                history.keep((each[live] + here).flatten())
+                rows, total, tokens, left, done = rows[live], total[live], token[live].flatten(), left[live], done[live]
+                pool, each = pool.select(live), each[: live.numel()]
+                continue
+        walk = walk.reorder(chosen)
+    return _read(trails, ends, options.length_penalty)
 
 
-def _read(
-    row: int, pool: _Pool, trails: list[_Trail], total: Tensor, nbest: int, length_penalty: float
-) -> list[Hypothesis]:
-    """Follow the hypotheses of a sentence back to their start: ended ones first, then, if wanting, cut-off ones."""
-    found: list[Hypothesis] = []
-    for m in range(nbest):
-        if pool.score[row, m] == -torch.inf:
-            break
-        ended = _follow(row, trails[: int(pool.step[row, m]) + 1], int(pool.beam[row, m]))
-        found.append(_hypothesis(*ended, length_penalty))
-    alive = (total > -torch.inf).nonzero().squeeze(1).tolist()
-    for beam in alive[: nbest - len(found)]:
-        found.append(_hypothesis(*_follow(row, trails, beam), length_penalty))
-    return found
+def _ends(place: int, pool: _Pool, total: Tensor, step: int) -> list[tuple[int, int]]:
+    """Where a sentence's hypotheses end, (step, place in the beam): ended ones first, then cut-off ones to fill up."""
+    M = pool.score.size(1)
+    scores, steps, beams = (part[place].tolist() for part in (pool.score, pool.step, pool.beam))
+    found = [(s, k) for score, s, k in zip(scores, steps, beams, strict=True) if score > -torch.inf]
+    alive = [(step, k) for k, score in enumerate(total.tolist()) if score > -torch.inf]
+    return found + alive[: M - len(found)]
 
 
-def _follow(row: int, trails: list[_Trail], beam: int) -> tuple[list[tuple[int, float]], list[Tensor]]:
-    steps: list[tuple[int, float]] = []
-    weights: list[Tensor] = []
-    for trail in reversed(trails):
-        steps.append((int(trail.token[row, beam]), float(trail.logprob[row, beam])))
-        if trail.weights is not None:
-            weights.append(trail.weights[row, beam])
-        beam = int(trail.parent[row, beam])
-    return steps[::-1], weights[::-1]
+def _read(trails: list[_Trail], ends: list[list[tuple[int, int]]], length_penalty: float) -> list[list[Hypothesis]]:
+    """Follow the hypotheses of every sentence back from their ends (step, place in the beam) to their start."""
+    parents = [None if trail.parent is None else trail.parent.tolist() for trail in trails]
+    tokens, logprobs = [t.token.tolist() for t in trails], [t.logprob.tolist() for t in trails]
+    offsets, places, rows = [0], [], trails[0].rows
+    at = {row: place for place, row in enumerate(rows.tolist())}
+    for trail in trails:  # a sentence's place changes when others leave
+        if trail.rows is not rows:
+            rows, at = trail.rows, {row: place for place, row in enumerate(trail.rows.tolist())}
+        places.append(at)
+        offsets.append(offsets[-1] + trail.token.numel())
+    seen: list[int] = []
+    found: list[list[tuple[list[tuple[int, float]], int]]] = []
+    for row, wanted in enumerate(ends):
+        found.append([])
+        for last, beam in wanted:
+            steps: list[tuple[int, float]] = []
+            lines: list[int] = []
+            for t in range(min(last, len(trails) - 1), -1, -1):
+                if row not in places[t]:
+                    continue  # it had left: a single hypothesis ends before its limit
+                place, width, before = places[t][row], len(tokens[t][0]), parents[t]
+                steps.append((tokens[t][place][beam], logprobs[t][place][beam]))
+                beam = beam if before is None else before[place][beam]
+                lines.append(offsets[t] + place * width + beam)
+            steps.reverse()
+            if EOS in (token for token, _ in steps[:-1]):  # and stayed on until others had ended too
+                steps = steps[: [token for token, _ in steps].index(EOS) + 1]
+            found[-1].append((steps, len(seen)))
+            seen += lines[::-1][: len(steps)]
+    weights = None
+    if trails[0].weights is not None:
+        device = trails[0].weights.device
+        weights = torch.cat([t.weights for t in trails if t.weights is not None])[torch.tensor(seen, device=device)]
+    return [
+        [
+            _hypothesis(steps, None if weights is None else weights[n : n + len(steps)], length_penalty)
+            for steps, n in one
+        ]
+        for one in found
+    ]
+
+
+def _hypothesis(steps: list[tuple[int, float]], weights: Tensor | None, length_penalty: float) -> Hypothesis:
+    finished = bool(steps) and steps[-1][0] == EOS
+    logprobs = tuple(logp for _, logp in steps)
+    return Hypothesis(
+        ids=tuple(token for token, _ in (steps[:-1] if finished else steps)),
+        score=sum(logprobs) / max(len(logprobs), 1) ** length_penalty,
+        logprobs=logprobs,
+        weights=weights,
+        finished=finished,
+    )
 
 
 class Forced(Protocol):
@@ -248,5 +304,5 @@ def force(head: Forced, memory: Memory, target: Padded) -> list[Hypothesis]:
     for row, length in enumerate(target.lengths.tolist()):
         ids = target.values[row, :length].tolist()
         steps = list(zip(ids, logprobs[row, :length].tolist(), strict=True))
-        found.append(_hypothesis(steps, [] if weights is None else list(weights[row, :length]), 0.0))
+        found.append(_hypothesis(steps, None if weights is None else weights[row, :length], 0.0))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -21,6 +21,35 @@ class Steps(Protocol):
 
     def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
         """Return log probabilities (N, V), the new state, and attention (N, S)."""
+
+
+@runtime_checkable
+class Owned(Protocol):
+    """Steps whose log probabilities are made anew every time, so that they may be written into."""
+
+    fresh: bool
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A head that can be made ready for many steps."""
+
+    training: bool
+
+    def ready(self) -> Steps:
+        """The same steps, quicker."""
+
+
+def prepared(head: Steps) -> Steps:
+    """A head made ready, where it can be; one in training, whose weights change and which drops out, stays as it is.
+
+    >>> from windlass.heads.options import TextHeadOptions
+    >>> from windlass.heads.text import TextHead
+    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> prepared(head) is head, prepared(head.eval()) is head
+    (True, False)
+    """
+    return head.ready() if isinstance(head, Preparing) and not head.training else head
 
 
 @dataclass(frozen=True)
@@ -62,6 +91,7 @@ class Walker:
 
     def __init__(self, heads: Sequence[Steps]):
         self.heads = heads
+        self.owned = all(isinstance(head, Owned) for head in heads)
 
     def begin(self, memories: Sequence[Memory]) -> Walk:
         """Stand before the first token in every model."""
@@ -69,11 +99,15 @@ class Walker:
         return Walk(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
 
     def step(self, tokens: Tensor, walk: Walk) -> tuple[Tensor, Walk, Tensor | None]:
-        """Feed tokens (N,) to every model; attention is the mean, or the first model's where places differ."""
+        """Feed tokens (N,) to every model; attention is the mean, or the first model's where places differ.
+
+        The log probabilities are the caller's own, to be written into.
+        """
         outcomes = [h.step(tokens, s, m) for h, s, m in zip(self.heads, walk.states, walk.sources, strict=True)]
         walk = Walk(walk.sources, tuple(state for _, state, _ in outcomes))
         if len(outcomes) == 1:
-            return outcomes[0][0], walk, outcomes[0][2]
+            own = outcomes[0][0] if self.owned else outcomes[0][0].clone()
+            return own, walk, outcomes[0][2]
         logprobs = torch.logsumexp(torch.stack([logp for logp, _, _ in outcomes]), dim=0)
         weights = [w for _, _, w in outcomes if w is not None]
         alike = bool(weights) and all(w.shape == weights[0].shape for w in weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
@@ -10,6 +10,8 @@ from pydantic import Field
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
+from windlass.nn.packed import Stamp, stamp
+from windlass.nn.quick import QuickStack, suits
 from windlass.nn.recurrence import Stack, StackOptions
 
 
@@ -39,14 +41,31 @@ class RecurrentEncoder(TokenEncoder):
 
     def __init__(self, vocabulary: int | Sizes, options: Options):
         super().__init__(vocabulary, options)
+        self._ready: dict[bool, tuple[Stamp, QuickStack]] = {}
         self.stack = Stack(self.width, options, options.bidirectional)
         self.size = self.stack.size
         self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
 
     def forward(self, batch: Batch) -> Memory:
         """Run over the tokens of `source`."""
+        return self._read(batch, self.stack)
+
+    def infer(self, batch: Batch, int8: bool = False) -> Memory:
+        """The same with weights laid out for the machine; they are laid out anew when they have changed."""
+        if self.training or not suits(self.stack):
+            return self._read(batch, self.stack)
+        now = stamp(self.stack)
+        if int8 not in self._ready or self._ready[int8][0] != now:
+            self._ready[int8] = (now, QuickStack.of(self.stack, int8))
+        return self._read(batch, self._ready[int8][1])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made of: all but what was made ready."""
+        return self.__dict__ | {"_ready": {}}
+
+    def _read(self, batch: Batch, stack: Stack | QuickStack) -> Memory:
         source = batch.inputs["source"]
-        states, final = self.stack(self.vectors(batch), source.mask)
+        states, final = stack(self.vectors(batch), source.mask)
         # Not the last layer's own state, which lacks what a residual or highway connection adds to it.
         summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
         if self.stack.backward_cells:

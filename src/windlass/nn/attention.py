@@ -340,14 +340,19 @@ class Attention(nn.Module):
 
     def forward(self, query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Queries (B, T, Q) -> contexts (B, T, D) and weights (B, T, S); coverage is (B, T, S)."""
-        asked = ask(keys.asking, query)
+        weights = self.weigh(ask(keys.asking, query), keys.keys, keys.mask, coverage)
+        return weights @ keys.values, weights
+
+    def weigh(self, asked: Tensor, keys: Tensor, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
+        """Weights (B, T, S) of asked queries (B, T, A) over prepared keys (B, S, A); no mask: every place is real."""
         if coverage is None or self.coverage is None:
-            scores = self.score.compare(asked, keys.keys)
+            scores = self.score.compare(asked, keys)
         else:
             B, T, S = coverage.shape  # every query has keys of its own
-            moved = keys.keys[:, None] + coverage[..., None] * self.coverage
+            moved = keys[:, None] + coverage[..., None] * self.coverage
             scores = self.score.compare(asked.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
-        real = keys.mask[:, None]
+        if mask is None:
+            return torch.softmax(scores, dim=-1)
+        real = mask[:, None]
         # The least finite number rather than -inf: a row with no real place gives zeros, not NaN.
-        weights = torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real
-        return weights @ keys.values, weights
+        return torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real

@@ -84,3 +84,18 @@ class Product:
             out: Tensor = _Step.apply(x, self.weight, add, self.uses)  # type: ignore[no-untyped-call]
             return out
         return x @ self.weight.t() if add is None else torch.addmm(add, x, self.weight.t())
+
+
+class Taken(Product):
+    """A product that has been taken already, for a cell that asks for it; `whole`: what it would add is in it too.
+
+    >>> Taken(torch.ones(1, 2), whole=False)(torch.zeros(1, 9), add=torch.ones(1, 2)).tolist()
+    [[2.0, 2.0]]
+    """
+
+    def __init__(self, outcome: Tensor, whole: bool):
+        self.outcome, self.whole = outcome, whole
+
+    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
+        """The outcome."""
+        return self.outcome if self.whole or add is None else self.outcome + add

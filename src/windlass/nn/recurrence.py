@@ -147,7 +147,7 @@ class Stack(nn.Module):
                 last = tuple(torch.cat(pair, dim=-1) for pair in zip(last, last_back, strict=True))
             final.append(last)
             drop = state.masks[layer] if state and state.masks else self._mask(y)
-            x = self._drop(self._connect(layer, x, y), None if drop is None else drop[:, None])
+            x = self._drop(self.connect(layer, x, y), None if drop is None else drop[:, None])
         return x, tuple(final)
 
     def begin(self, layers: tuple[CellState, ...]) -> StackState:
@@ -170,7 +170,7 @@ class Stack(nn.Module):
                 projected = projected if cell.bias is None else projected + cell.bias
             now = cell.step(projected, state.layers[layer], state.products[layer])
             layers.append(now)
-            y = self._connect(layer, x, now[0])
+            y = self.connect(layer, x, now[0])
             x = self._drop(y, state.masks[layer] if state.masks else None)
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
 
@@ -185,7 +185,8 @@ class Stack(nn.Module):
         assert isinstance(cell, Cell)
         return cell
 
-    def _connect(self, layer: int, x: Tensor, y: Tensor) -> Tensor:
+    def connect(self, layer: int, x: Tensor, y: Tensor) -> Tensor:
+        """Join what a layer put out, y, with what it was given, x."""
         if layer == 0 or self.options.connect == "plain":
             return y
         if self.options.connect == "residual":

@@ -1,0 +1,36 @@
+"""Windlass with a process a core, each with its rows of every batch (`training.processes.team`), instead of threads.
+
+The others' memory is counted (the largest of them), their CPU time is not, as it is only known when they end.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import contest
+import ours
+import torch
+from contest import SEED, Job, Watch
+
+from windlass.bundle import Bundle, Codecs, save_definition
+from windlass.data.codecs import TextCodec, TextOptions
+from windlass.recipe import Recipe
+from windlass.training.processes import team
+
+
+def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
+    words = TextOptions(tokens="words")
+    codec = TextCodec(words, tuple(f"w{i}" for i in range(4, job.shape.vocabulary)))
+    recipe = Recipe(task="translate", model=ours.options(job), source=words, target=words)
+    torch.manual_seed(SEED)
+    bundle = Bundle.new(recipe, Codecs(codec, codec))
+    with TemporaryDirectory() as folder, suppress(ours.EnoughError):
+        save_definition(Path(folder), recipe, Codecs(codec, codec))  # from which the others build the model
+        with team(bundle.model, Path(folder), job.threads, SEED) as gradients:
+            ours.fit_model(bundle.model, batches, watch, threads=1, gradients=gradients)
+
+
+if __name__ == "__main__":
+    contest.run(train)

@@ -1,0 +1,35 @@
+"""A bundle in 8 bits: a quarter of the size, and quicker to search with on a CPU, for a small loss in quality.
+
+Every matrix is rounded to whole numbers from -127 to 127 with a scale for each of its rows; a search multiplies in
+whole numbers. Nothing is trained again. Measure the loss on data of your own: `windlass quantise DIR FILE`.
+"""
+
+from __future__ import annotations
+
+from windlass.bundle import Bundle, network
+from windlass.core.errors import WindlassError
+from windlass.core.weights import put, weights
+from windlass.nn.packed import grow, levels, shrink
+
+
+def quantise(bundle: Bundle) -> Bundle:
+    """The same model in 8 bits; the one that was given stays as it is. The scores it reached are not this one's.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> small = quantise(Bundle.new(Recipe(), Codecs(codec, codec)))
+    >>> small.int8
+    True
+    >>> quantise(small)
+    Traceback (most recent call last):
+    windlass.core.errors.WindlassError: the model is in 8 bits already
+    """
+    if bundle.int8:
+        raise WindlassError("the model is in 8 bits already")
+    if not levels():
+        raise WindlassError("this build of torch has no 8-bit products for this machine: use the model as it is")
+    model = network(bundle.recipe, bundle.codecs)
+    put(model, grow(shrink({name: tensor.cpu() for name, tensor in weights(bundle.model).items()})))
+    return Bundle(bundle.recipe, bundle.codecs, model.eval(), {}, int8=True)

@@ -1,0 +1,128 @@
+"""The speed benchmark compares like with like: the limit counts what the models do, and the plain contestants learn."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+SPEED = Path(__file__).parents[2] / "benchmarks" / "speed"
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SPEED))
+    monkeypatch.syspath_prepend(str(SPEED / "contestants"))
+
+
+def module(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def flop_a_token(model: str, sources: int = 16, targets: int = 16) -> float:
+    """Of a full batch without padding, in millions."""
+    shapes = module("shapes")
+    shape = shapes.SHAPES[model]
+    products = shapes.training(shape, shape.batch, sources, targets, shape.batch * targets)
+    return sum(product.flop for product in products) / (shape.batch * targets) / 1e6
+
+
+@pytest.mark.parametrize(("model", "expected"), [("S", 48.7), ("M", 81.8)])
+def test_the_limit_counts_the_work_of_a_model(model: str, expected: float) -> None:
+    assert flop_a_token(model) == pytest.approx(expected, rel=0.04)
+
+
+def test_the_language_models_work_is_that_of_its_layers() -> None:
+    by_hand = 6 * (2 * (200 * 800 + 200 * 800) + 200 * 10_000) / 1e6
+    assert flop_a_token("LM", targets=20) == pytest.approx(by_hand)
+
+
+def test_the_limit_multiplies_matrices_of_every_shape_it_names() -> None:
+    limit, shapes = module("limit"), module("shapes")
+    for product in [*shapes.dense("x", 3, 4, 5, 2), *shapes.batched("x", 2, 3, 4, 5)]:
+        expected = (product.rows, product.m, product.n) if product.batched else (product.m, product.n)
+        assert limit.ready(product)().shape == expected
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A file of three little batches, and sentences to decode."""
+    rows = [[5 + (3 * i + j) % 40 for j in range(4 + i % 2)] + [3] for i in range(4)]
+    content = {"train": [{"source": rows, "target": rows[::-1]}] * 3, "decode": [[5, 6, 7, 3]] * 4}
+    path = tmp_path / "batches.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("contestant", "model"),
+    [
+        *itertools.product(["ours", "careful"], ["S", "M", "LM"]),
+        *itertools.product(["limit"], ["S", "M"]),
+        ("tutorial", "S"),
+    ],
+)
+def test_a_contestant_trains(contestant: str, model: str, job: Path) -> None:
+    contest = module("contest")
+    done = contest.measure_training(
+        contest.Job(model, "train", torch.get_num_threads(), str(job), warmup=1, steps=2), module(contestant).train
+    )
+    assert done["tokens_per_second"] > 0
+    assert len(done["losses"]) == 3
+    if contestant != "limit":
+        assert done["losses"][-1] < done["losses"][0]
+        assert done["parameters"] > 4_000_000
+
+
+@pytest.mark.parametrize("contestant", ["ours", "careful"])
+@pytest.mark.parametrize("model", ["S", "M"])
+def test_a_contestant_decodes_as_many_tokens_as_asked_for(contestant: str, model: str, job: Path) -> None:
+    contest = module("contest")
+    asked = contest.Job(model, "decode", torch.get_num_threads(), str(job), seconds=0.0, searches=((1, 2), (2, 1)))
+    translate = module(contestant).decoder(asked)
+    for beam in (1, 2):
+        assert [len(output) for output in translate([[5, 6, 7, 3]] * 2, beam)] == [13, 13]
+
+
+def test_the_careful_loop_and_ours_are_of_one_size(job: Path) -> None:
+    contest = module("contest")
+    for model in ("S", "M"):
+        asked = contest.Job(model, "train", 1, str(job))
+        sizes = [sum(p.numel() for p in module(name).make(asked).parameters()) for name in ("ours", "careful")]
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.001)  # torch's cells have two biases where ours have one
+
+
+def run(contestant: str, rate: float, loss: float) -> dict[str, object]:
+    return {
+        "what": "train", "model": "S", "threads": 1, "contestant": contestant, "tokens_per_second": rate,
+        "tokens_per_cpu_second": rate, "losses": [9.0, loss], "parameters": 1, "peak_mb": 1,
+    }  # fmt: skip
+
+
+def test_a_loss_that_falls_otherwise_is_told() -> None:
+    runs = [run("limit", 200, 0.0), run("a", 100, 5.0), run("b", 120, 5.1), run("c", 150, 7.0)]
+    rows = {row["contestant"]: row for row in module("summary").summarise(runs)}
+    assert [rows[name]["alike"] for name in "abc"] == [True, True, False]
+    assert rows["a"]["share"] == {"tokens/s": 0.5}
+    assert "NOT ALIKE" in module("summary").table(list(rows.values()), {})
+
+
+def test_a_contestant_that_fails_is_told_with_the_reason() -> None:
+    runs = [run("a", 100, 5.0), {"what": "train", "model": "S", "threads": 1, "contestant": "b", "failed": "no torch"}]
+    text = module("summary").table(module("summary").summarise(runs), {"S": {"c": "is not installed"}})
+    assert "b                          failed: no torch" in text
+    assert "c: is not installed" in text
+
+
+def test_every_contestant_that_needs_an_environment_has_its_requirements() -> None:
+    environments = module("environments")
+    for contestant in environments.CONTESTANTS:
+        assert (SPEED / "contestants" / contestant.script).exists()
+        if contestant.peer:
+            assert (SPEED / "requirements" / f"{contestant.peer}.txt").exists()
+        assert {"S", "M"} <= {*contestant.models, *contestant.absent}
