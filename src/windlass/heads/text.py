@@ -14,7 +14,7 @@ from windlass.heads.options import TextHeadOptions
 from windlass.nn.attention import Additive, Attention, Keys
 from windlass.nn.embedding import Embedding
 from windlass.nn.fused_decoder import attend_and_step
-from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy
+from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
 from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackState
 
@@ -374,7 +374,8 @@ class TextHead(nn.Module):
     ) -> Scored:
         """The training loss of targets that end with the end mark."""
         taught = self.teach(memory, target.values, own)
-        loss, nll = cross_entropy(self.output(taught.readout[target.mask]), target.values[target.mask], smoothing)
+        gold, output = target.values[target.mask], self.output
+        loss, nll = output_loss(taught.readout[target.mask], output.weight, output.bias, gold, smoothing)
         terms = {"nll": nll}
         if coverage and taught.again is not None:
             term = taught.again[target.mask].sum()
