@@ -48,7 +48,9 @@ class _OutputLoss(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         # Handed over rather than kept, so that the weight's gradient need not be copied; a second pass takes them anew.
         found, ctx.gradients = ctx.gradients, None
-        found = found or _in_blocks(*ctx.saved_tensors, ctx.smoothing, True)[2]
+        if found is None:
+            readout, weight, bias, gold = ctx.saved_tensors
+            found = _in_blocks(readout, weight, bias, gold, ctx.smoothing, True)[2] or ()
         return (*(part.mul_(gradients[0]) for part in found), None, None, None)
 
 

@@ -1,7 +1,7 @@
 """Products: with one weight at many steps, and by the fastest kernel there is.
 
-`Product` is for steps, with a gradient that is taken once, after the last one. Back-propagation through time adds a weight gradient at every step: a thin product and a pass over the whole
-matrix each time. Here a step only remembers its input and its gradient; when the last step has been walked back
+`Product` is for steps, with a gradient that is taken once, after the last one. Back-propagation through time adds a
+weight gradient at every step: a thin product and a pass over the whole matrix each time. Here a step only remembers its input and its gradient; when the last step has been walked back
 through, one wide product gives the sum of them all. The result is the same sum, in another order.
 """
 
@@ -93,12 +93,12 @@ def packs(tensor: Tensor) -> bool:
     >>> packs(torch.zeros(2, 2, dtype=torch.float64))
     False
     """
-    return (
-        tensor.dtype == torch.float32
-        and tensor.device.type == "cpu"
-        and torch.backends.mkldnn.is_available()
-        and torch.backends.mkldnn.enabled
-    )
+    return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and bool(torch._C._get_mkldnn_enabled())
+
+
+def _dense(matrix: Tensor) -> Tensor:
+    """A matrix without gaps between its rows (or columns), for which alone oneDNN has fast kernels."""
+    return matrix if matrix.is_contiguous() or matrix.t().is_contiguous() else matrix.contiguous()
 
 
 class Fixed:
@@ -113,7 +113,7 @@ class Fixed:
     def __init__(self, weight: Tensor, rows: int):
         weight = weight.detach()
         self.packed = packs(weight) and weight.numel() > 0
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self.packed else weight.t()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(_dense(weight), rows) if self.packed else weight.t()
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Multiply, and add a bias (O,) if told."""
@@ -130,7 +130,7 @@ def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     [[5.0]]
     """
     if packs(x) and x.numel() and weight.numel():
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(_dense(x), _dense(weight), bias, "none", [], "")
         return out
     return x @ weight.t() if bias is None else torch.addmm(bias, x, weight.t())
 
@@ -161,5 +161,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if not (torch.is_grad_enabled() and packs(x)):
         return F.linear(x, weight, bias)
-    flat: Tensor = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)  # type: ignore[no-untyped-call]
-    return flat.unflatten(0, x.shape[:-1])
+    flat = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)  # type: ignore[no-untyped-call]
+    out: Tensor = flat.unflatten(0, x.shape[:-1])
+    return out
