@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_sigmoid_backward = torch.ops.aten.sigmoid_backward
-_threshold_backward = torch.ops.aten.threshold_backward
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_threshold_backward = torch.ops.aten.threshold_backward.grad_input
 
 
 class ScoreTape:
@@ -59,13 +59,14 @@ class SummedTape(ScoreTape):
         super().open()
         assert self.v is not None
         self.d_v, self.found = torch.zeros_like(self.v), torch.zeros_like(self.keys)
+        self.inner = torch.empty_like(self.wide)
 
     def activate(self, x: Tensor) -> Tensor:
         """The activation, in place."""
         raise NotImplementedError
 
-    def deactivate(self, d: Tensor, y: Tensor) -> Tensor:
-        """The gradient before the activation, given that after it and what came out of it."""
+    def deactivate(self, d: Tensor, y: Tensor) -> None:
+        """Turn the gradient after the activation into that before it, in place, given what came out of it."""
         raise NotImplementedError
 
     def _wide(self, t: int, covered: Tensor | None) -> Tensor:
@@ -86,7 +87,8 @@ class SummedTape(ScoreTape):
         assert self.d_v is not None
         wide = self._wide(t, covered)
         self.d_v.addmv_(wide.flatten(0, 1).t(), d.flatten(), alpha=self.height)
-        inner = self.deactivate(d[..., None] * (self.v * self.rise), wide)
+        inner = torch.mul(d[..., None], self.v * self.rise, out=self.inner)
+        self.deactivate(inner, wide)
         self.found += inner
         if covered is None or self.coverage is None or self.d_coverage is None:
             return inner.sum(1), None
@@ -114,10 +116,9 @@ class TanhTape(SummedTape):
         """sigmoid(x)."""
         return x.sigmoid_()
 
-    def deactivate(self, d: Tensor, y: Tensor) -> Tensor:
+    def deactivate(self, d: Tensor, y: Tensor) -> None:
         """d y (1 - y)."""
-        inner: Tensor = _sigmoid_backward(d, y)
-        return inner
+        _sigmoid_backward(d, y, grad_input=d)
 
 
 class ReluTape(SummedTape):
@@ -132,10 +133,9 @@ class ReluTape(SummedTape):
         """max(0, x)."""
         return x.relu_()
 
-    def deactivate(self, d: Tensor, y: Tensor) -> Tensor:
+    def deactivate(self, d: Tensor, y: Tensor) -> None:
         """d where y is above 0."""
-        inner: Tensor = _threshold_backward(d, y, 0)
-        return inner
+        _threshold_backward(d, y, 0, grad_input=d)
 
 
 class ProductTape(ScoreTape):

@@ -58,13 +58,16 @@ def _in_blocks(
     readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
     """Loss, negative log likelihood and, in training, the gradients of readout, weight and bias."""
-    V = weight.size(0)
-    rows = max(FEWEST_ROWS, BLOCK // V)
+    M, V = readout.size(0), weight.size(0)
+    most = max(FEWEST_ROWS, BLOCK // V)
+    rows = -(-M // max(1, -(-M // most))) or 1  # blocks of about one size
     loss, nll = readout.new_zeros(()), readout.new_zeros(())
-    found = (torch.empty_like(readout), torch.zeros_like(weight), torch.zeros_like(bias)) if train else None
+    found = (torch.empty_like(readout), torch.empty_like(weight), torch.zeros_like(bias)) if train else None
+    if found is not None and not M:
+        found[1].zero_()
     right = gold[:, None]
-    logp = readout.new_empty(min(rows, readout.size(0)), V)
-    for start in range(0, readout.size(0), rows):
+    logp = readout.new_empty(rows, V)
+    for start in range(0, M, rows):
         block = slice(start, start + rows)
         x, y = readout[block], right[block]
         p = torch.log_softmax(times(x, weight, bias), dim=1, out=logp[: len(x)])
@@ -78,7 +81,7 @@ def _in_blocks(
                 p -= smoothing / V
             p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
             d_readout[block] = times(p, weight.t())
-            d_weight.addmm_(p.t(), x)
+            d_weight.addmm_(p.t(), x, beta=1 if start else 0)
             d_bias += p.sum(0)
     return loss, nll, found
 
