@@ -153,7 +153,7 @@ class ProductTape(ScoreTape):
     def score(self, t: int, asked: Tensor, covered: Tensor | None) -> Tensor:
         """q . k, and q . w for all that was received before."""
         self.asked[t] = asked
-        scores = torch.bmm(self.keys, asked[..., None])[..., 0]
+        scores = torch.bmm(asked[:, None], self.keys.transpose(1, 2))[:, 0]
         if covered is not None and self.coverage is not None:
             scores += covered * (asked @ self.coverage)[:, None]
         return scores
