@@ -44,18 +44,24 @@ class _Step(Function):
     """x W' + add; leaves the weight's gradient to `_Weight`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, add: Tensor | None, uses: Uses) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, add: Tensor | None, product: Product) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.uses, ctx.added = uses, add is not None
-        return x @ weight.t() if add is None else torch.addmm(add, x, weight.t())
+        ctx.product, ctx.added = product, add is not None
+        if product.ahead is None:
+            product.ahead = Fixed(weight, x.size(0))
+        out = product.ahead(x)
+        return out if add is None else out.add_(add)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, Tensor | None, None]:
         (gradient,) = gradients
         x, weight = ctx.saved_tensors
-        ctx.uses.append((_backward_pass(), x, gradient))
+        product: Product = ctx.product
+        product.uses.append((_backward_pass(), x, gradient))
+        if product.back is None:
+            product.back = Fixed(weight.t(), x.size(0))
         return (
-            (gradient @ weight if ctx.needs_input_grad[0] else None),
+            (product.back(gradient) if ctx.needs_input_grad[0] else None),
             None,
             gradient if ctx.added else None,
             None,
@@ -76,13 +82,15 @@ class Product:
 
     def __init__(self, weight: Tensor):
         self.uses: Uses = []
+        self.ahead: Fixed | None = None  # made at the first step, where there is one
+        self.back: Fixed | None = None
         self.deferred = torch.is_grad_enabled() and weight.requires_grad
         self.weight: Tensor = _Weight.apply(weight, self.uses) if self.deferred else weight  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
         """Multiply, and add if told."""
         if self.deferred:
-            out: Tensor = _Step.apply(x, self.weight, add, self.uses)  # type: ignore[no-untyped-call]
+            out: Tensor = _Step.apply(x, self.weight, add, self)  # type: ignore[no-untyped-call]
             return out
         return x @ self.weight.t() if add is None else torch.addmm(add, x, self.weight.t())
 
@@ -118,7 +126,7 @@ class Fixed:
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Multiply, and add a bias (O,) if told."""
         if self.packed:
-            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(_dense(x), self.weight, bias, "none", [], "")
             return out
         return x @ self.weight if bias is None else torch.addmm(bias, x, self.weight)
 
@@ -159,7 +167,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> linear(torch.ones(1, 1, 2), torch.tensor([[2.0, 3.0]], requires_grad=True)).tolist()
     [[[5.0]]]
     """
-    if not (torch.is_grad_enabled() and packs(x)):
+    if not (torch.is_grad_enabled() and packs(x) and x.numel()):
         return F.linear(x, weight, bias)
     flat = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)  # type: ignore[no-untyped-call]
     out: Tensor = flat.unflatten(0, x.shape[:-1])
