@@ -1,8 +1,11 @@
 """Products: with one weight at many steps, and by the fastest kernel there is.
 
 `Product` is for steps, with a gradient that is taken once, after the last one. Back-propagation through time adds a
-weight gradient at every step: a thin product and a pass over the whole matrix each time. Here a step only remembers its input and its gradient; when the last step has been walked back
-through, one wide product gives the sum of them all. The result is the same sum, in another order.
+weight gradient at every step: a thin product and a pass over the whole matrix each time. Here a step only remembers its
+input and its gradient; when the last step has been walked back through, one wide product gives the sum of them all. The
+result is the same sum, in another order.
+
+`Fixed`, `times` and `linear` multiply by oneDNN where it does such work.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
 def _lean(kind: type[Kind]) -> type[Kind]:
     """The same optimiser without torch's compiler.
 
-    `torch.optim` imports the compiler at its first use (70 MB, a second and a half) only to tell it to keep out. Here its
-    methods are marked as told already. In a torch that is built another way they are as they were.
+    `torch.optim` imports the compiler at its first use (70 MB, a second and a half) only to tell it to keep out. Here
+    its methods are marked as told already. In a torch that is built another way they are as they were.
     """
     for method in vars(torch.optim.Optimizer).values():
         inner = getattr(method, "__wrapped__", None)
