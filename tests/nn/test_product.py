@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from windlass.nn.product import Fixed, Product, linear, times
+from windlass.nn.product import Fixed, Product, linear, packs, times
 
 
 @pytest.fixture
@@ -84,3 +84,10 @@ def test_linear_has_the_gradients_of_torch(kind):
 
 def test_linear_of_nothing_is_the_bias():
     assert linear(torch.zeros(2, 0), torch.zeros(3, 0, requires_grad=True), torch.ones(3)).tolist() == [[1.0] * 3] * 2
+
+
+def test_without_onednn_products_are_plain():
+    weight, x = torch.randn(3, 2), torch.randn(4, 2)
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert not packs(x)
+        assert torch.equal(times(x, weight), x @ weight.t())

@@ -104,7 +104,8 @@ def packs(tensor: Tensor) -> bool:
     >>> packs(torch.zeros(2, 2, dtype=torch.float64))
     False
     """
-    return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and bool(torch._C._get_mkldnn_enabled())
+    there = torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
+    return there and tensor.dtype == torch.float32 and tensor.device.type == "cpu"
 
 
 def _dense(matrix: Tensor) -> Tensor:
