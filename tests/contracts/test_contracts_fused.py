@@ -1,13 +1,22 @@
 """Fused equals step by step, in outputs, last states and every gradient."""
 
+from functools import partial
+from itertools import product
+
+import contract_parts
 import pytest
 import torch
 
+from windlass.core.options import members
 from windlass.core.records import Batch, Padded
+from windlass.heads.fused import fused
 from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import TextHead
 from windlass.model import LossOptions, ModelOptions, build
+from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import GRU, LSTM
+from windlass.nn.fused import LstmTape
+from windlass.nn.fused_attention import Scoring, TanhTape
+from windlass.nn.fused_decoder import Decoder, Layer, decode
 from windlass.nn.recurrence import stepwise
 
 B, S, I, H = 4, 7, 5, 6
@@ -61,34 +70,190 @@ def padded(rows):
     return Padded.of([[*row, 3] for row in rows])
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_a_fused_decoder_equals_its_steps_with_supervised_attention_too(cell, monkeypatch):
+ATTENDING = [
+    f"{kind} {query}{fed}{covered}"
+    for kind, query, fed, covered in product(
+        members(AttentionOptions), ("previous", "current"), ("", " fed"), ("", " covered")
+    )
+]
+STACKS = {"one layer": {}, "two layers": {"layers": 2}, "residual": {"layers": 3, "connect": "residual"}}
+READOUTS = {"joined": {"kind": "joined", "size": 5}, "deep": {"kind": "deep", "size": 5}, "state": {"kind": "state"}}
+
+
+def gradients(model, batch, monkeypatch, by_steps):
+    """The loss and all gradients, by the fused decoder or by its steps; and whether a fused one was run."""
+    ran = []
+    with monkeypatch.context() as patch:
+        way = (lambda *given: None) if by_steps else (lambda *given: ran.append(fused(*given)) or ran[-1])
+        patch.setattr("windlass.heads.text.fused", way)
+        torch.manual_seed(6)  # masks that are locked are drawn alike on both ways
+        scored = model(batch)
+    found = torch.autograd.grad(scored.mean, list(model.parameters()), allow_unused=True)
+    return ran and ran[-1] is not None, [scored.loss_sum, *scored.terms.values(), *found]
+
+
+def same(model, batch, monkeypatch):
+    """Hold both ways equal; say whether there were two."""
+    ran, whole = gradients(model, batch, monkeypatch, by_steps=False)
+    _, steps = gradients(model, batch, monkeypatch, by_steps=True)
+    for one, other in zip(whole, steps, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+    return ran
+
+
+def made(decoder, **loss):
     torch.manual_seed(4)
     options = ModelOptions(
         encoder={"kind": "recurrent", "size": 4, "embedding": {"kind": "learned", "size": 3}},
-        decoder=TextHeadOptions(size=H, cell=cell, start="summary", readout={"kind": "deep", "size": 5}),
+        decoder={"embedding": {"kind": "learned", "size": 4}, "size": H, "start": "summary", **decoder},
     )
-    model = build(options, LossOptions(alignment=0.7, label_smoothing=0.1), 12, 12).double()
+    model = build(options, LossOptions(**loss), 12, 12).double()
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return model
+
+
+def pairs(gold=False):
     source, target = padded([[5, 6, 7], [8], []]), padded([[9, 10], [4, 5, 6, 7], [8]])
-    gold = torch.rand(3, target.mask.size(1), source.mask.size(1), dtype=torch.float64) * source.mask[:, None]
-    batch = Batch({"source": source}, target, torch.arange(3), gold)
-    assert model.head.fused
-    fused = model(batch)
-    fused_gradients = torch.autograd.grad(fused.mean, list(model.parameters()))
-    monkeypatch.setattr(TextHead, "fused", False)
-    steps = model(batch)
-    torch.testing.assert_close(fused.loss_sum, steps.loss_sum, rtol=1e-10, atol=1e-10)
-    for one, other in zip(fused_gradients, torch.autograd.grad(steps.mean, list(model.parameters())), strict=True):
+    places = torch.rand(3, target.mask.size(1), source.mask.size(1), dtype=torch.float64) * source.mask[:, None]
+    return Batch({"source": source}, target, torch.arange(3), places if gold else None)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_every_attention_fused_equals_its_steps(name, monkeypatch):
+    ran = same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
+    at_once = "current" in name and "fed" not in name and "covered" not in name
+    assert ran == ([] if at_once else name not in COSINES_WITH_COVERAGE)
+
+
+COSINES_WITH_COVERAGE = [name for name in ATTENDING if name.startswith("cosine") and "covered" in name]
+
+
+# Not a current query with the state alone as readout: the context would reach nothing.
+@pytest.mark.parametrize(
+    ("query", "readout"), [(q, r) for q in ("previous", "current") for r in READOUTS if (q, r) != ("current", "state")]
+)
+@pytest.mark.parametrize("stack", list(STACKS))
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_every_stack_and_readout_fused_equals_its_steps_with_all_losses(cell, query, stack, readout, monkeypatch):
+    score = {"kind": "additive", "size": 5, "coverage": True, "values": 3}
+    context = {"kind": "attention", "query": query, "input_feeding": True, "score": score}
+    decoder = {"cell": cell, "context": context, "readout": READOUTS[readout], **STACKS[stack]}
+    model = made(decoder, alignment=0.7, label_smoothing=0.1, coverage=0.5)
+    assert same(model, pairs(gold=True), monkeypatch)
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_the_usual_decoder_fused_equals_its_steps_with_supervised_attention_too(fed, monkeypatch):
+    decoder = {"context": {"kind": "attention", "input_feeding": fed}, "readout": READOUTS["deep"]}
+    assert same(made(decoder, alignment=0.7), pairs(gold=True), monkeypatch)
+
+
+def test_a_decoder_without_feedback_is_fused_too(monkeypatch):
+    options = ModelOptions(
+        encoder={"kind": "recurrent", "size": 4},
+        decoder=TextHeadOptions(size=H, feedback=False, context={"kind": "attention", "input_feeding": True}),
+    )
+    assert same(build(options, LossOptions(), 12, 12).double(), pairs(), monkeypatch)
+
+
+@pytest.mark.parametrize("query", ["previous", "current"])
+def test_locked_dropout_meets_a_fused_decoder_in_every_layer(query, monkeypatch):
+    context = {"kind": "attention", "query": query, "input_feeding": True}
+    decoder = {"context": context, "layers": 2, "dropout": 0.5, "locked": True, "readout": READOUTS["joined"]}
+    assert same(made(decoder), pairs(), monkeypatch)
+
+
+def test_dropout_in_a_fused_decoder_falls_anew_at_every_step_as_often_as_told():
+    context = {"kind": "attention", "query": "current", "input_feeding": True}
+    readout = {"kind": "joined", "size": 400, "dropout": 0.2}
+    model = made({"context": context, "readout": readout, "size": 500, "layers": 2, "dropout": 0.4})
+    head = model.head
+    source, state = head.begin(model.encode(pairs()))
+    e = torch.zeros(3, 5, 4, dtype=torch.float64)
+    drawn = fused(head, e, state, source)
+    for mask, kept in (*((layer.mask, 0.6) for layer in drawn.layers), (drawn.read_mask, 0.8)):
+        assert mask.shape[:2] == (5, 3)
+        assert (mask != 0).double().mean().item() == pytest.approx(kept, abs=0.03)
+        assert mask.max().item() == pytest.approx(1 / kept)
+        assert not torch.equal(mask[0], mask[1])
+    head.eval()
+    assert all(layer.mask is None for layer in fused(head, e, state, source).layers)
+    assert fused(head, e, state, source).read_mask is None
+
+
+def test_masks_of_a_fused_decoder_act_on_outputs_and_readouts_at_their_own_step():
+    """With masks of a step's own, the fused decoder equals autograd over the equations."""
+    torch.manual_seed(2)
+    T, A, R = 3, 4, 5
+    new = partial(torch.randn, dtype=torch.float64, requires_grad=True)
+    x, keys, entering = new(T, B, 4 * H), new(B, S, A), new(B, S, R)
+    weights, below, query, v, fed, join = (
+        [new(4 * H, H), new(4 * H, H)],
+        new(4 * H, H),
+        new(A, H),
+        new(A),
+        new(4 * H, R),
+        new(R, H),
+    )
+    masks = [torch.rand(T, B, H, dtype=torch.float64) for _ in weights]
+    read_mask = torch.rand(T, B, R, dtype=torch.float64)
+    zeros = torch.zeros(B, H, dtype=torch.float64)
+    layers = tuple(
+        Layer(LstmTape, w, None, (zeros, zeros), below if n else None, None, mask)
+        for n, (w, mask) in enumerate(zip(weights, masks, strict=True))
+    )
+    scoring = Scoring(TanhTape, keys, query, v)
+    given = Decoder(x, layers, False, scoring, MASKS["padded"], True, entering, fed, join, None, read_mask)
+    states, attended, read = decode(given)
+
+    o, stack = torch.zeros(B, R, dtype=torch.float64), [(zeros, zeros), (zeros, zeros)]
+    found = []
+    for t in range(T):
+        y = x[t] + o @ fed.t()
+        for n, (h, c) in enumerate(stack):
+            i, f, out, g = ((y @ below.t() if n else y) + h @ weights[n].t()).chunk(4, dim=1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            stack[n] = (out.sigmoid() * c.tanh(), c)
+            y = stack[n][0] * masks[n][t]
+        scores = torch.tanh((y @ query.t())[:, None] + keys) @ v
+        a = scores.masked_fill(~MASKS["padded"], -torch.inf).softmax(1)
+        o = torch.tanh(y @ join.t() + (a[:, None] @ entering)[:, 0]) * read_mask[t]
+        found.append((y, a, o))
+    right = [torch.stack(parts) for parts in zip(*found, strict=True)]
+    given = [x, keys, entering, *weights, below, query, v, fed, join]
+    for one, other in zip((states, attended, read), right, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    ways = [
+        torch.autograd.grad(sum((part**3).sum() for part in way), given) for way in ((states, attended, read), right)
+    ]
+    for one, other in zip(*ways, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 
 
-def test_locked_dropout_meets_a_fused_decoder_too(monkeypatch):
-    options = ModelOptions(decoder=TextHeadOptions(size=H, dropout=0.5, locked=True))
-    model = build(options, LossOptions(), 12, 12)
-    batch = Batch({"source": padded([[5, 6, 7]])}, padded([[9, 10, 4]]), torch.arange(1))
-    losses = []
-    for fused in (True, False):
-        monkeypatch.setattr(TextHead, "fused", fused)
-        torch.manual_seed(6)  # the masks are drawn alike on both ways
-        losses.append(model(batch).loss_sum.item())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+def test_a_second_way_back_through_a_fused_decoder_gives_the_same():
+    model = made(
+        {"context": {"kind": "attention", "input_feeding": True, "score": {"kind": "additive", "coverage": True}}}
+    )
+    loss, parameters = model(pairs()).mean, list(model.parameters())
+    first = torch.autograd.grad(loss, parameters, retain_graph=True)
+    for one, other in zip(first, torch.autograd.grad(loss, parameters), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [{"connect": "highway", "layers": 2}, {"cell": {"kind": "gru", "reset": "before"}}, {"cell": "rnn"}],
+    ids=str,
+)
+def test_what_no_fused_decoder_runs_goes_step_by_step(decoder, monkeypatch):
+    assert not same(made(decoder), pairs(), monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["additive previous", "bilinear current fed"])
+def test_in_float32_a_fused_decoder_is_within_rounding_of_its_steps(name, monkeypatch):
+    model = contract_parts.fresh(name).float()
+    _, whole = gradients(model, contract_parts.batch(), monkeypatch, by_steps=False)
+    _, steps = gradients(model, contract_parts.batch(), monkeypatch, by_steps=True)
+    for one, other in zip(whole, steps, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

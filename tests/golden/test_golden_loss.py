@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy
+from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy, output_loss
 
 LOGITS = torch.tensor([[1.0, 2.0, 0.0, -1.0], [0.5, 0.5, 3.0, 0.0]], dtype=torch.float64)
 GOLD = torch.tensor([1, 3])
@@ -48,3 +48,44 @@ def test_coverage_loss_is_the_smaller_of_weight_and_what_came_before_summed_over
     weights = torch.tensor([[[0.7, 0.3], [0.6, 0.4]]])
     coverage = torch.tensor([[[0.0, 0.0], [0.7, 0.3]]])
     assert torch.allclose(coverage_loss(weights, coverage), torch.tensor([[0.0, 0.9]]))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("rows", [1, 5, 7, 100])
+def test_an_output_layer_in_blocks_is_the_same_loss_with_the_same_gradients(rows, kind, smoothing, monkeypatch):
+    torch.manual_seed(1)
+    monkeypatch.setattr("windlass.nn.loss.BLOCK", 11 * rows)
+    monkeypatch.setattr("windlass.nn.loss.FEWEST_ROWS", 1)
+    given = [torch.randn(size, dtype=kind, requires_grad=True) for size in ((14, 6), (11, 6), (11,))]
+    gold = torch.randint(11, (14,))
+    loss, nll = output_loss(*given, gold, smoothing)
+    expected, plain = cross_entropy(torch.nn.functional.linear(*given), gold, smoothing)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, plain)
+    assert not nll.requires_grad
+    right = torch.autograd.grad(expected / 3, given)
+    for _ in range(2):  # a second pass over the same graph gives the same
+        for one, other in zip(torch.autograd.grad(loss / 3, given, retain_graph=True), right, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_an_output_layer_without_rows_loses_nothing():
+    weight = torch.randn(4, 3, requires_grad=True)
+    loss, _ = output_loss(torch.zeros(0, 3), weight, torch.zeros(4), torch.zeros(0, dtype=torch.long))
+    loss.backward()
+    assert loss.item() == 0
+    assert not weight.grad.any()
+
+
+def test_a_hopeless_token_has_a_finite_loss_in_blocks_too():
+    loss, _ = output_loss(torch.tensor([[1.0]]), torch.tensor([[500.0], [0.0]]), torch.zeros(2), torch.tensor([1]))
+    assert loss.item() == pytest.approx(500.0)
+
+
+def test_a_table_that_is_embedding_and_output_layer_gets_both_gradients():
+    table = torch.randn(5, 3, requires_grad=True)
+    ids, gold = torch.tensor([1, 4]), torch.tensor([0, 4])
+    (one,) = torch.autograd.grad(output_loss(torch.tanh(table[ids]), table, torch.zeros(5), gold)[0], table)
+    (other,) = torch.autograd.grad(cross_entropy(torch.tanh(table[ids]) @ table.t(), gold)[0], table)
+    torch.testing.assert_close(one, other)

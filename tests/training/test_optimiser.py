@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -109,3 +111,24 @@ def test_an_optimiser_goes_on_exactly_from_its_tensors(options):
     step(a, first, x)
     step(b, second, x)
     assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD"])
+def test_training_does_not_bring_in_the_compiler(kind):
+    """Which would cost 70 MB and a second and a half."""
+    code = f"""
+import sys, torch
+from windlass.training.optimiser import build_optimiser
+from windlass.training.options import {kind}
+layer = torch.nn.Linear(2, 2)
+optimiser = build_optimiser({kind}(), layer)
+layer(torch.ones(2)).sum().backward()
+before = layer.weight.clone()
+torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+optimiser.step()
+optimiser.zero_grad(set_to_none=True)
+assert not torch.equal(before, layer.weight)
+optimiser.load_state_dict(optimiser.state_dict())
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

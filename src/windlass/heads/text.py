@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Padded, Record, Scored
+from windlass.heads.fused import fused
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.quick import Quick, ready
-from windlass.nn.attention import Additive, Attention, Keys
+from windlass.nn.attention import Attention, Keys
 from windlass.nn.embedding import Embedding
-from windlass.nn.fused_decoder import attend_and_step
-from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy
+from windlass.nn.fused_decoder import Decoder, decode
+from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
 from windlass.nn.packed import Stamp
-from windlass.nn.product import Product
+from windlass.nn.product import Product, linear
 from windlass.nn.recurrence import Stack, StackState
 
 BOS, EOS = 2, 3
@@ -276,7 +277,8 @@ class TextHead(nn.Module):
         seen = [s] if context is None else [s, context]
         if readout.kind == "deep":
             seen.append(e)
-        return F.dropout(torch.tanh(self.join(torch.cat(seen, dim=-1))), readout.dropout, self.training)
+        joined = linear(torch.cat(seen, dim=-1), self.join.weight)
+        return F.dropout(torch.tanh(joined), readout.dropout, self.training)
 
     # -- whole targets at once: training and forced decoding
 
@@ -289,8 +291,9 @@ class TextHead(nn.Module):
         e = self._embed(tokens)  # (B, T, E)
         if not (self.previous or self.feeding or self.covering):
             return self._teach_at_once(e, state, source)
-        if self.fused:
-            return self._teach_fused(e, state, source)
+        whole = fused(self, e, state, source)
+        if whole is not None:
+            return self._teach_fused(e, whole, source)
         projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
         steps: list[Moved] = []
         for now, word in zip(projected.unbind(0), e.unbind(1), strict=True):
@@ -307,41 +310,16 @@ class TextHead(nn.Module):
         assert o is not None
         return Taught(o, _stack([m.weights for m in steps]), _stack([m.again for m in steps]))
 
-    @property
-    def fused(self) -> bool:
-        """Whether the decoder is one that `nn/fused_decoder.py` runs: one layer, additive attention, previous query."""
-        attention = self.attention
-        return (
-            self.previous
-            and not (self.feeding or self.covering)
-            and attention is not None
-            and isinstance(attention.score, Additive)
-            and self.options.layers == 1
-            and self.stack.first.tape is not None
-        )
-
-    def _teach_fused(self, e: Tensor, state: DecoderState, source: Source) -> Taught:
-        cell, keys = self.stack.first, source.keys
-        assert self.attention is not None
-        assert keys is not None
-        assert isinstance(self.attention.score, Additive)
-        assert cell.tape is not None
-        _, columns, _ = cell.weight_x.split(self.widths, dim=1)
-        states, attended = attend_and_step(
-            cell.tape,
-            cell.project(e.transpose(0, 1)),
-            cell.weight_h,
-            cell.state_bias,
-            self.attention.score.query.weight,
-            keys.keys,
-            self.attention.score.v,
-            F.linear(keys.values, columns),
-            keys.mask,
-            state.stack.layers[0],
-        )
+    def _teach_fused(self, e: Tensor, whole: Decoder, source: Source) -> Taught:
+        """All steps in one piece, with back-propagation by hand; what needs no step by step comes after."""
+        assert source.keys is not None
+        states, attended, read = decode(whole)
         weights = attended.transpose(0, 1)  # (B, T, S)
-        s = self.stack.drop(states.transpose(0, 1), state.stack)
-        return Taught(self._read(s, weights @ keys.values, e), weights, None)
+        again = coverage_loss(weights, weights.cumsum(1) - weights) if self.covering else None
+        o = None if read is None else read.transpose(0, 1)
+        if o is None:
+            o = self._read(states.transpose(0, 1), weights @ source.keys.values, e)
+        return Taught(o, weights, again)
 
     def _teach_at_once(self, e: Tensor, state: DecoderState, source: Source) -> Taught:
         """Where nothing of a step's outcome is fed into the next, the sequence goes through in one piece."""
@@ -385,7 +363,8 @@ class TextHead(nn.Module):
     ) -> Scored:
         """The training loss of targets that end with the end mark."""
         taught = self.teach(memory, target.values, own)
-        loss, nll = cross_entropy(self.output(taught.readout[target.mask]), target.values[target.mask], smoothing)
+        gold, output = target.values[target.mask], self.output
+        loss, nll = output_loss(taught.readout[target.mask], output.weight, output.bias, gold, smoothing)
         terms = {"nll": nll}
         if coverage and taught.again is not None:
             term = taught.again[target.mask].sum()

@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Memory, Record
-from windlass.nn.product import Product
+from windlass.nn.fused_attention import CosineTape, ProductTape, ReluTape, Scoring, TanhTape
+from windlass.nn.product import Product, linear
 
 
 class Score(nn.Module, ABC):
@@ -40,6 +41,10 @@ class Score(nn.Module, ABC):
     @abstractmethod
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """Asked queries (B, T, A) against prepared keys (B, S, A) -> (B, T, S)."""
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """What the fused decoder needs to score against prepared keys; None: it cannot, and goes step by step."""
+        return None
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Queries (B, T, Q) against prepared keys (B, S, A) -> (B, T, S)."""
@@ -91,8 +96,7 @@ class Additive(Score):
 
     def prepare(self, keys: Tensor) -> Tensor:
         """W k."""
-        prepared: Tensor = self.key(keys)
-        return prepared
+        return linear(keys, self.key.weight)
 
     def asking(self) -> Product | None:
         """U q."""
@@ -101,6 +105,10 @@ class Additive(Score):
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """v . tanh(U q + W k)."""
         return torch.tanh(asked[:, :, None] + keys[:, None]) @ self.v
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """v . tanh(U q + W k)."""
+        return Scoring(TanhTape, keys, self.query.weight, self.v, coverage)
 
 
 def _same_size(kind: str, query_size: int, key_size: int) -> None:
@@ -126,6 +134,10 @@ class _Product(Score):
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """q . k."""
         return asked @ keys.transpose(1, 2)
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """q . k."""
+        return Scoring(ProductTape, keys, coverage=coverage)
 
 
 @final
@@ -173,6 +185,11 @@ class ScaledDot(_Product):
         """q . k / sqrt(p)."""
         return super().compare(asked, keys) / math.sqrt(self.size)
 
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """q . (k / sqrt(p))."""
+        root = math.sqrt(self.size)
+        return Scoring(ProductTape, keys / root, coverage=None if coverage is None else coverage / root)
+
 
 @final
 class Bilinear(Score):
@@ -202,12 +219,15 @@ class Bilinear(Score):
 
     def prepare(self, keys: Tensor) -> Tensor:
         """W k."""
-        prepared: Tensor = self.key(keys)
-        return prepared
+        return linear(keys, self.key.weight)
 
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """q . W k."""
         return asked @ keys.transpose(1, 2)
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """q . W k."""
+        return Scoring(ProductTape, keys, coverage=coverage)
 
 
 @final
@@ -246,6 +266,10 @@ class Cosine(Score):
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """scale * cos(q, k)."""
         return self.scale * F.normalize(asked, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """(q / |q|) . (scale k / |k|); not with coverage, which gives a key another length at every step."""
+        return None if coverage is not None else Scoring(CosineTape, self.scale * F.normalize(keys, dim=-1))
 
 
 @final
@@ -288,6 +312,10 @@ class Perceptron(Score):
         """v . relu(W [q; k] + b)."""
         scores: Tensor = self.out(torch.relu(asked[:, :, None] + keys[:, None]))
         return scores.squeeze(-1)
+
+    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+        """v . relu(W [q; k] + b)."""
+        return Scoring(ReluTape, keys, self.hidden.weight[:, : self.query_size], self.out.weight[0], coverage)
 
 
 AttentionOptions = Annotated[

@@ -20,7 +20,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
 from windlass.nn.fused import GruTape, LstmTape, recurrence
-from windlass.nn.product import Product
+from windlass.nn.product import Product, linear
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -53,7 +53,7 @@ class Cell(nn.Module, ABC):
 
     def project(self, x: Tensor) -> Tensor:
         """W x + b, for the first columns of W where x is only the first piece of an input: (..., I) -> (..., G)."""
-        return F.linear(x, self.weight_x[:, : x.size(-1)], self.bias)
+        return linear(x, self.weight_x[:, : x.size(-1)], self.bias)
 
     def products(self) -> tuple[Product, ...]:
         """The products with the state that a step takes; made once for a sequence."""

@@ -13,8 +13,21 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from windlass.nn.product import Fixed
+
 _sigmoid_backward = torch.ops.aten.sigmoid_backward
 _tanh_backward = torch.ops.aten.tanh_backward
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """tanh in place, as 2 sigmoid(2x) - 1: on a CPU torch's sigmoid takes a sixth of the time of its tanh.
+
+    >>> tanh_(torch.tensor([0.0])).item()
+    0.0
+    """
+    if x.device.type != "cpu":
+        return x.tanh_()
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 class Tape:
@@ -64,12 +77,12 @@ class LstmTape(Tape):
     def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
         """c' = f * c + i * g, h' = o * tanh(c')."""
         gates = torch.add(x, r, out=self.gates[t])
-        gates[:, : 3 * self.H].sigmoid_()
-        gates[:, 3 * self.H :].tanh_()
         i, f, o, g = gates.chunk(4, dim=1)
+        gates[:, : 3 * self.H].sigmoid_()
+        tanh_(g)
         torch.mul(f, self.cs[before], out=self.cs[after]).addcmul_(i, g)
-        torch.tanh(self.cs[after], out=self.squashed[t])
-        torch.mul(o, self.squashed[t], out=self.hs[after])
+        squashed = self.squashed[t].copy_(self.cs[after])
+        torch.mul(o, tanh_(squashed), out=self.hs[after])
 
     def hold(self, before: int, after: int, real: Tensor) -> None:
         """Keep h and c."""
@@ -120,7 +133,7 @@ class GruTape(Tape):
         torch.add(x[:, :two], r[:, :two], out=self.gates[t, :, :two]).sigmoid_()
         reset, z, n = self.gates[t].chunk(3, dim=1)
         self.inner[t] = r[:, two:]
-        torch.addcmul(x[:, two:], reset, self.inner[t], out=n).tanh_()
+        tanh_(torch.addcmul(x[:, two:], reset, self.inner[t], out=n))
         torch.lerp(n, self.hs[before], z, out=self.hs[after])
 
     def hold(self, before: int, after: int, real: Tensor) -> None:
@@ -167,11 +180,10 @@ class _Recurrence(Function):
         ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # the states around step t are at t + these
         ctx.partial = [False] * S if real is None else (~real.flatten(1).all(1)).tolist()
         tape = kind(S, state, start=S if reverse else 0)
-        turned = weight.t()
+        product = Fixed(weight, x.size(1))
         for t in ctx.order:
             before, after = t + ctx.before, t + ctx.after
-            r = tape.hs[before] @ turned if bias is None else torch.addmm(bias, tape.hs[before], turned)
-            tape.step(t, before, after, x[t], r)
+            tape.step(t, before, after, x[t], product(tape.hs[before], bias))
             if ctx.partial[t] and real is not None:
                 tape.hold(before, after, real[t])
         ctx.tape, ctx.biased = tape, bias is not None
@@ -189,6 +201,7 @@ class _Recurrence(Function):
         weight, real = ctx.saved_tensors
         tape: Tape = ctx.tape
         tape.open()
+        product = Fixed(weight.t(), dh.size(0))
         for t in reversed(ctx.order):
             dh = dh + d_outputs[t]
             skipped = dh * ~real[t] if ctx.partial[t] else None
@@ -196,7 +209,9 @@ class _Recurrence(Function):
             if ctx.partial[t]:
                 dh, dc = dh * real[t], None if dc is None else dc * real[t]
             past, dc = tape.back(t, t + ctx.before, dh, dc)
-            dh = tape.dr[t] @ weight if past is None else torch.addmm(past, tape.dr[t], weight)
+            dh = product(tape.dr[t])
+            if past is not None:
+                dh += past
             if skipped is not None:
                 dh = dh + skipped
             if skipped_c is not None and dc is not None:

@@ -1,114 +1,320 @@
-"""A decoder that attends with its previous state, over whole targets, with back-propagation derived by hand.
+"""A decoder with attention over whole targets, with back-propagation derived by hand.
 
-    a_t = softmax(v . tanh(U h_{t-1} + k_j))      x_t + sum_j a_tj p_j -> cell -> h_t
+    x_t = [token; context; fed] -> layers -> s_t      a_t = softmax(score(q, k_j)), q = h_{t-1} or s_t
+    o_t = tanh(J [s_t; context; token]), fed into the next step
 
-The memory's values enter already multiplied by the cell's weights, p_j = W v_j: one product for the batch instead of
-one a step. A step takes one product for gates and query together, and the gradients of all weights wait for the end
-of the loop. Exact against the decoder's own steps (a contract). Time comes first: (T, B, ...).
+A step takes one product a layer for the state, one for what comes from below, and one each for query, feeding and
+readout; the gradients of all weights wait for the end of the loop. The memory's values enter already multiplied by the
+weights that they would meet, W sum_j a_j v_j = sum_j a_j (W v_j): one product for the batch instead of one a step.
+Exact against the decoder's own steps (a contract). Time comes first: (T, B, ...).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from windlass.nn.fused import GruTape, LstmTape, Tape
+from windlass.nn.fused import GruTape, LstmTape, tanh_
+from windlass.nn.fused_attention import ScoreTape, Scoring
+from windlass.nn.product import Fixed
 
 _tanh_backward = torch.ops.aten.tanh_backward
 
 
-class _Attending(Function):
+@dataclass(frozen=True)
+class Layer:
+    """One layer of the decoder.
+
+    >>> Layer(LstmTape, torch.zeros(12, 3), None, (torch.zeros(2, 3),) * 2).below is None
+    True
+    """
+
+    tape: type[LstmTape] | type[GruTape]
+    weight: Tensor  # (G, H) with its own state
+    bias: Tensor | None  # (G,) that comes in with the state
+    state: tuple[Tensor, ...]  # (B, H) each: where it starts
+    below: Tensor | None = None  # (G, H) with the layer below; None for the first
+    below_bias: Tensor | None = None  # (G,)
+    mask: Tensor | None = None  # (T or 1, B, H) what its output is multiplied by: dropout
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """All that a fused decoder reads. What is None is not there."""
+
+    x: Tensor  # (T, B, G) projected tokens
+    layers: tuple[Layer, ...]
+    residual: bool  # a layer's input is added to its output, but the first's
+    scoring: Scoring
+    real: Tensor  # (B, S) the mask of the memory
+    current: bool  # s_t asks; else h_{t-1} of the last layer
+    entering: Tensor | None  # (B, S, F) the values through the weights they meet: the first layer's, then the readout's
+    fed: Tensor | None = None  # (G, R) the first layer's weights with the last readout
+    join: Tensor | None = None  # (R, H) the readout's weights with s_t; None: the readout is s_t
+    base: Tensor | None = None  # (T, B, R) the token's share of the readout
+    read_mask: Tensor | None = None  # (T, B, R) dropout on the readout
+
+    def tensors(self) -> Iterator[tuple[str, Tensor | None]]:
+        """Everything that has a gradient, by name."""
+        yield from (("x", self.x), ("entering", self.entering), ("fed", self.fed))
+        yield from (("join", self.join), ("base", self.base), ("keys", self.scoring.keys))
+        yield from (("query", self.scoring.query), ("v", self.scoring.v), ("coverage", self.scoring.coverage))
+        for number, layer in enumerate(self.layers):
+            yield from ((f"weight {number}", layer.weight), (f"bias {number}", layer.bias))
+            yield from ((f"below {number}", layer.below), (f"below bias {number}", layer.below_bias))
+            yield from ((f"state {number} {part}", tensor) for part, tensor in enumerate(layer.state))
+
+
+class _Run:
+    """The decoder's way forward, and all that the way back needs of it."""
+
+    def __init__(self, given: Decoder):
+        self.given = given
+        (self.T, self.B, self.G), S = given.x.shape, given.real.size(1)
+        new = given.x.new_empty
+        self.tapes = [layer.tape(self.T, layer.state) for layer in given.layers]
+        H = self.tapes[-1].H
+        # What a layer puts out is its h, unless something is done to that.
+        self.outs = [
+            new(self.T, self.B, H) if layer.mask is not None or (given.residual and number) else tape.hs[1:]
+            for number, (layer, tape) in enumerate(zip(given.layers, self.tapes, strict=True))
+        ]
+        scoring = given.scoring
+        self.scores: ScoreTape = scoring.tape(scoring.keys, scoring.v, scoring.coverage, self.T)
+        self.attended = new(self.T, self.B, S)
+        self.padding = None if bool(given.real.all()) else ~given.real
+        self.covered = None if scoring.coverage is None else new(self.T + 1, self.B, S).zero_()
+        self.read: Tensor | None = None  # (T, B, R) the readouts before dropout
+        self.fed: Tensor | None = None  # (T + 1, B, R) the readouts, after a first one of zeros
+        if given.fed is not None:
+            self.fed = new(self.T + 1, self.B, given.fed.size(1)).zero_()
+            self.read = self.fed[1:] if given.read_mask is None else new(self.T, self.B, given.fed.size(1))
+
+    @property
+    def queries(self) -> Tensor:
+        return self.outs[-1] if self.given.current else self.tapes[-1].hs[:-1]
+
+    def forward(self) -> None:
+        given, B = self.given, self.B
+        recur = [Fixed(layer.weight, B) for layer in given.layers]
+        below = [None if layer.below is None else Fixed(layer.below, B) for layer in given.layers]
+        ask, feed, join = (
+            None if weight is None else Fixed(weight, B) for weight in (given.scoring.query, given.fed, given.join)
+        )
+        moved = None
+        for t in range(self.T):
+            x = given.x[t]
+            if not given.current:
+                moved = self._attend(t, ask)
+                x = x if moved is None else x + moved[:, : self.G]
+            if feed is not None and self.fed is not None and t:
+                x = x + feed(self.fed[t])
+            for number, (layer, tape) in enumerate(zip(given.layers, self.tapes, strict=True)):
+                product = below[number]
+                if product is not None:
+                    x = product(self.outs[number - 1][t], layer.below_bias)
+                tape.step(t, t, t + 1, x, recur[number](tape.hs[t], layer.bias))
+                self._put_out(t, number, layer)
+            if given.current:
+                moved = self._attend(t, ask)
+            if self.fed is not None:
+                self._read(t, moved, join)
+
+    def _put_out(self, t: int, number: int, layer: Layer) -> None:
+        y = self.tapes[number].hs[t + 1]
+        residual = self.given.residual and number
+        if residual:
+            y = y + self.outs[number - 1][t]
+        if layer.mask is not None:
+            y = y * layer.mask[t if layer.mask.size(0) > 1 else 0]
+        if residual or layer.mask is not None:
+            self.outs[number][t] = y
+
+    def _attend(self, t: int, ask: Fixed | None) -> Tensor | None:
+        """a_t; and the values under it, through the weights that they meet (B, F)."""
+        query, a = self.queries[t], self.attended[t]
+        covered = None if self.covered is None else self.covered[t]
+        scores = self.scores.score(t, query if ask is None else ask(query), covered)
+        if self.padding is not None:
+            scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
+        torch.softmax(scores, dim=1, out=a)
+        if self.padding is not None:
+            a.masked_fill_(self.padding, 0.0)
+        if self.covered is not None:
+            torch.add(self.covered[t], a, out=self.covered[t + 1])
+        return None if self.given.entering is None else torch.bmm(a[:, None], self.given.entering)[:, 0]
+
+    def _read(self, t: int, moved: Tensor | None, join: Fixed | None) -> None:
+        given, s = self.given, self.outs[-1][t]
+        assert self.read is not None
+        assert self.fed is not None
+        if join is None:
+            self.fed[t + 1] = s
+            return
+        pre = join(s)
+        if moved is not None:
+            pre += moved if given.current else moved[:, self.G :]
+        if given.base is not None:
+            pre += given.base[t]
+        self.read[t] = tanh_(pre)
+        if given.read_mask is not None:
+            torch.mul(self.read[t], given.read_mask[t], out=self.fed[t + 1])
+
+
+class _Back:
+    """The way back through a run."""
+
+    def __init__(self, run: _Run):
+        self.run, given = run, run.given
+        T, B = run.T, run.B
+        for tape in run.tapes:
+            tape.open()
+        run.scores.open()
+        self.recur = [Fixed(layer.weight.t(), B) for layer in given.layers]
+        self.below = [None if layer.below is None else Fixed(layer.below.t(), B) for layer in given.layers]
+        self.ask, self.feed, self.join = (
+            None if weight is None else Fixed(weight.t(), B) for weight in (given.scoring.query, given.fed, given.join)
+        )
+        self.d_asked = torch.empty_like(run.scores.asked)
+        self.d_read = given.x.new_empty(T, B, given.join.size(0)) if given.join is not None else None
+        self.d_covered = None if run.covered is None else torch.zeros_like(run.covered[0])
+        self.dh = [torch.zeros_like(tape.hs[0]) for tape in run.tapes]
+        self.dc: list[Tensor | None] = [None] * len(run.tapes)
+
+    def walk(self, d_states: Tensor, d_attended: Tensor, d_fed: Tensor | None) -> None:
+        run, given = self.run, self.run.given
+        d_o: Tensor | None = None  # from the next step
+        for t in range(run.T - 1, -1, -1):
+            ds = d_states[t]
+            d_moved = None
+            if d_fed is not None:
+                d_o = d_fed[t] if d_o is None else d_o + d_fed[t]
+                if self.join is None:
+                    ds = ds + d_o
+                else:
+                    d_moved = self._unread(t, d_o)
+                    ds = ds + self.join(d_moved)
+            if given.current:
+                ds = ds + self._unattend(t, d_attended[t], d_moved)
+            for number in range(len(run.tapes) - 1, -1, -1):
+                ds = self._unstep(t, number, ds)
+            dx = run.tapes[0].dx[t]
+            if self.feed is not None:
+                d_o = self.feed(dx)
+            if not given.current:
+                self.dh[-1] = self.dh[-1] + self._unattend(
+                    t, d_attended[t], dx if d_moved is None else torch.cat([dx, d_moved], dim=1)
+                )
+
+    def _unread(self, t: int, d_o: Tensor) -> Tensor:
+        run = self.run
+        assert run.read is not None
+        assert self.d_read is not None
+        if run.given.read_mask is not None:
+            d_o = d_o * run.given.read_mask[t]
+        self.d_read[t] = _tanh_backward(d_o, run.read[t])
+        return self.d_read[t]
+
+    def _unattend(self, t: int, d: Tensor, d_moved: Tensor | None) -> Tensor:
+        """The gradient of the query (B, Q)."""
+        run, a = self.run, self.run.attended[t]
+        if d_moved is not None and run.given.entering is not None:
+            # One row a batch, not one column: the same product, in a tenth of the time.
+            d = torch.baddbmm(d[:, None], d_moved[:, None], run.given.entering.transpose(1, 2))[:, 0]
+        if self.d_covered is not None:
+            d = d + self.d_covered
+        d = a * (d - (a * d).sum(1, keepdim=True))
+        d_asked, d_covered = run.scores.back(t, d, None if run.covered is None else run.covered[t])
+        if self.d_covered is not None and d_covered is not None:
+            self.d_covered = self.d_covered + d_covered
+        self.d_asked[t] = d_asked
+        return d_asked if self.ask is None else self.ask(d_asked)
+
+    def _unstep(self, t: int, number: int, dy: Tensor) -> Tensor:
+        """Back through a layer; the gradient of its input (B, H), or, of the first, what is not asked for."""
+        run, tape, layer = self.run, self.run.tapes[number], self.run.given.layers[number]
+        if layer.mask is not None:
+            dy = dy * layer.mask[t if layer.mask.size(0) > 1 else 0]
+        past, self.dc[number] = tape.back(t, t, dy + self.dh[number], self.dc[number])
+        self.dh[number] = self.recur[number](tape.dr[t])
+        if past is not None:
+            self.dh[number] += past
+        product = self.below[number]
+        if product is None:
+            return dy
+        dx = product(tape.dx[t])
+        return dx + dy if run.given.residual else dx
+
+    def gradients(self) -> dict[str, Tensor | None]:
+        """One product for every weight."""
+        run, given = self.run, self.run.given
+        dx = run.tapes[0].dx
+        found: dict[str, Tensor | None] = {"x": dx, "v": run.scores.d_v, "coverage": run.scores.d_coverage}
+        found["keys"] = run.scores.d_keys()
+        found["base"] = self.d_read
+        if given.scoring.query is not None:
+            found["query"] = _outer(self.d_asked, run.queries)
+        if given.fed is not None and run.fed is not None:
+            found["fed"] = _outer(dx, run.fed[:-1])
+        if self.d_read is not None:
+            found["join"] = _outer(self.d_read, run.outs[-1])
+        if given.entering is not None:
+            parts = [part for part in (None if given.current else dx, self.d_read) if part is not None]
+            moved = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+            found["entering"] = torch.bmm(run.attended.permute(1, 2, 0), moved.transpose(0, 1))
+        for number, (layer, tape) in enumerate(zip(given.layers, run.tapes, strict=True)):
+            found[f"weight {number}"] = _outer(tape.dr, tape.hs[:-1])
+            if layer.bias is not None:
+                found[f"bias {number}"] = tape.dr.flatten(0, 1).sum(0)
+            if layer.below is not None:
+                found[f"below {number}"] = _outer(tape.dx, run.outs[number - 1])
+            if layer.below_bias is not None:
+                found[f"below bias {number}"] = tape.dx.flatten(0, 1).sum(0)
+            found |= {f"state {number} 0": self.dh[number], f"state {number} 1": self.dc[number]}
+        return found
+
+
+def _outer(gradient: Tensor, x: Tensor) -> Tensor:
+    """The weight's gradient over all steps: (T, B, O) and (T, B, I) -> (O, I)."""
+    return gradient.flatten(0, 1).t() @ x.flatten(0, 1)
+
+
+class _Decode(Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        kind: type[LstmTape] | type[GruTape],
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        keys: Tensor,
-        v: Tensor,
-        entering: Tensor,
-        mask: Tensor,
-        *state: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        T, G = x.size(0), x.size(2)
-        B, S, A = keys.shape
-        tape = kind(T, state)
-        attended = x.new_empty(T, B, S)
-        squashed = x.new_empty(T, B, S, A)  # tanh(U h + k)
-        padding = None if bool(mask.all()) else ~mask
-        turned = weight.t()
-        for t in range(T):
-            both = tape.hs[t] @ turned if bias is None else torch.addmm(bias, tape.hs[t], turned)
-            torch.add(both[:, None, G:], keys, out=squashed[t]).tanh_()
-            scores = squashed[t] @ v
-            if padding is not None:
-                scores.masked_fill_(padding, torch.finfo(scores.dtype).min)
-            torch.softmax(scores, dim=1, out=attended[t])
-            if padding is not None:
-                attended[t].masked_fill_(padding, 0.0)
-            moved = torch.baddbmm(x[t][:, None], attended[t][:, None], entering)[:, 0]
-            tape.step(t, t, t + 1, moved, both[:, :G])
-        ctx.tape, ctx.biased = tape, bias is not None
-        ctx.save_for_backward(weight, v, entering, attended, squashed)
-        return tape.hs[1:], attended
+    def forward(ctx: Any, given: Decoder, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        run = _Run(given)
+        run.forward()
+        ctx.run = run
+        ctx.save_for_backward(*tensors)  # to be told when one was changed before the way back
+        # New views: a run that held its own outputs would never be freed.
+        return run.outs[-1][:], run.attended[:], None if run.fed is None else run.fed[1:]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        d_outputs, d_attended = gradients
-        weight, v, entering, attended, squashed = ctx.saved_tensors
-        tape: Tape = ctx.tape
-        tape.open()
-        T, B, G = tape.dx.shape
-        d_both = torch.empty(T, B, weight.size(0), dtype=v.dtype, device=v.device)
-        d_keys, d_v = torch.zeros_like(squashed[0]), torch.zeros_like(v)
-        dh, dc = torch.zeros_like(tape.hs[0]), None
-        for t in range(T - 1, -1, -1):
-            past, dc = tape.back(t, t, dh + d_outputs[t], dc)
-            wanted = torch.baddbmm(d_attended[t][..., None], entering, tape.dx[t][..., None])[..., 0]  # (B, S)
-            scores = attended[t] * (wanted - (attended[t] * wanted).sum(1, keepdim=True))
-            d_v.addmv_(squashed[t].flatten(0, 1).t(), scores.flatten())
-            inner = _tanh_backward(scores[..., None] * v, squashed[t])  # (B, S, A)
-            d_keys += inner
-            d_both[t, :, :G] = tape.dr[t]
-            torch.sum(inner, dim=1, out=d_both[t, :, G:])
-            dh = d_both[t] @ weight if past is None else torch.addmm(past, d_both[t], weight)
-        flat = d_both.flatten(0, 1)
-        d_weight = flat.t() @ tape.hs[:-1].flatten(0, 1)
-        d_bias = flat.sum(0) if ctx.biased else None
-        d_entering = torch.bmm(attended.permute(1, 2, 0), tape.dx.transpose(0, 1))
-        state = (dh,) if dc is None else (dh, dc)
-        return None, tape.dx, d_weight, d_bias, d_keys, d_v, d_entering, None, *state
+        assert ctx.saved_tensors
+        back = _Back(ctx.run)
+        d_states, d_attended, d_fed = gradients
+        back.walk(d_states, d_attended, d_fed if ctx.run.fed is not None else None)
+        found = back.gradients()
+        return None, *(None if tensor is None else found.get(name) for name, tensor in ctx.run.given.tensors())
 
 
-def attend_and_step(
-    kind: type[LstmTape] | type[GruTape],
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    query: Tensor,
-    keys: Tensor,
-    v: Tensor,
-    entering: Tensor,
-    mask: Tensor,
-    state: tuple[Tensor, ...],
-) -> tuple[Tensor, Tensor]:
-    """Run the decoder; return its states (T, B, H) and attention (T, B, S).
+def decode(given: Decoder) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Run the decoder; return s (T, B, H), attention (T, B, S) and, where they are fed, the readouts (T, B, R).
 
-    x (T, B, G) projected tokens; weight (G, H) and bias (G) of the cell; query (A, H) and v (A) of the attention;
-    keys (B, S, A); entering (B, S, G) the values through the cell's weights; mask (B, S).
-
+    >>> from windlass.nn.fused_attention import TanhTape
     >>> B, S, H, A = 2, 4, 3, 5
-    >>> states, attended = attend_and_step(
-    ...     LstmTape, torch.randn(6, B, 4 * H), torch.randn(4 * H, H), None, torch.randn(A, H), torch.randn(B, S, A),
-    ...     torch.randn(A), torch.randn(B, S, 4 * H), torch.ones(B, S) > 0, (torch.zeros(B, H), torch.zeros(B, H)))
+    >>> layer = Layer(LstmTape, torch.randn(4 * H, H), None, (torch.zeros(B, H), torch.zeros(B, H)))
+    >>> scoring = Scoring(TanhTape, torch.randn(B, S, A), torch.randn(A, H), torch.randn(A))
+    >>> given = Decoder(torch.randn(6, B, 4 * H), (layer,), False, scoring, torch.ones(B, S) > 0, False, None)
+    >>> states, attended, _ = decode(given)
     >>> states.shape, attended.shape
     (torch.Size([6, 2, 3]), torch.Size([6, 2, 4]))
     """
-    both = torch.cat([weight, query])
-    both_bias = None if bias is None else torch.cat([bias, bias.new_zeros(query.size(0))])
-    states, attended = _Attending.apply(kind, x, both, both_bias, keys, v, entering, mask, *state)  # type: ignore[no-untyped-call]
-    return states, attended
+    states, attended, read = _Decode.apply(given, *(tensor for _, tensor in given.tensors()))  # type: ignore[no-untyped-call]
+    return states, attended, read

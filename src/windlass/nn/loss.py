@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd import Function
+
+from windlass.nn.product import times
+
+BLOCK = 2**21
+"""How many logits there are at once: 8 MB, which stay in a cache while they become gradients."""
+FEWEST_ROWS = 128
+"""A block of fewer rows would spend its time on adding to the weight's gradient, which is as long as the vocabulary."""
 
 
 def cross_entropy(logits: Tensor, gold: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -19,6 +29,76 @@ def cross_entropy(logits: Tensor, gold: Tensor, smoothing: float = 0.0) -> tuple
     nll = -logp.gather(1, gold[:, None]).sum()
     loss = nll if not smoothing else (1 - smoothing) * nll - smoothing * logp.mean(1).sum()
     return loss, nll.detach()
+
+
+class _OutputLoss(Function):
+    """Cross-entropy of an output layer, with its gradients taken on the way forward, while a block is in the cache."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(readout, weight, bias, gold)
+        ctx.smoothing = smoothing
+        loss, nll, ctx.gradients = _in_blocks(readout, weight, bias, gold, smoothing, train)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        # Handed over rather than kept, so that the weight's gradient need not be copied; a second pass takes them anew.
+        found, ctx.gradients = ctx.gradients, None
+        if found is None:
+            readout, weight, bias, gold = ctx.saved_tensors
+            found = _in_blocks(readout, weight, bias, gold, ctx.smoothing, True)[2] or ()
+        return (*(part.mul_(gradients[0]) for part in found), None, None, None)
+
+
+def _in_blocks(
+    readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
+    """Loss, negative log likelihood and, in training, the gradients of readout, weight and bias."""
+    M, V = readout.size(0), weight.size(0)
+    most = max(FEWEST_ROWS, BLOCK // V)
+    rows = -(-M // max(1, -(-M // most))) or 1  # blocks of about one size
+    loss, nll = readout.new_zeros(()), readout.new_zeros(())
+    found = (torch.empty_like(readout), torch.empty_like(weight), torch.zeros_like(bias)) if train else None
+    if found is not None and not M:
+        found[1].zero_()
+    right = gold[:, None]
+    logp = readout.new_empty(rows, V)
+    for start in range(0, M, rows):
+        block = slice(start, start + rows)
+        x, y = readout[block], right[block]
+        p = torch.log_softmax(times(x, weight, bias), dim=1, out=logp[: len(x)])
+        lost = -p.gather(1, y).sum()
+        nll += lost
+        loss += lost if not smoothing else (1 - smoothing) * lost - smoothing * p.mean(1).sum()
+        if found is not None:
+            d_readout, d_weight, d_bias = found
+            p.exp_()
+            if smoothing:
+                p -= smoothing / V
+            p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
+            d_readout[block] = times(p, weight.t())
+            d_weight.addmm_(p.t(), x, beta=1 if start else 0)
+            d_bias += p.sum(0)
+    return loss, nll, found
+
+
+def output_loss(
+    readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """What `cross_entropy` gives for logits = readout (M, R) W' + b, without ever holding all of the logits.
+
+    >>> o, w, b = torch.randn(3, 2), torch.randn(4, 2), torch.randn(4)
+    >>> loss, nll = output_loss(o, w, b, torch.tensor([0, 1, 2]), smoothing=0.1)
+    >>> torch.allclose(loss, cross_entropy(o @ w.t() + b, torch.tensor([0, 1, 2]), smoothing=0.1)[0])
+    True
+    """
+    train = torch.is_grad_enabled() and any(part.requires_grad for part in (readout, weight, bias))
+    loss, nll = _OutputLoss.apply(readout, weight, bias, gold, smoothing, train)  # type: ignore[no-untyped-call]
+    return loss, nll
 
 
 def alignment_loss(weights: Tensor, gold: Tensor) -> Tensor:

@@ -7,12 +7,15 @@ little use and, for a forget gate's bias, does harm.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.training.options import OptimiserOptions
+
+Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
 FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 
@@ -37,9 +40,27 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
     ]
     fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
     if options.kind == "sgd":
-        return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused)
+        return _lean(torch.optim.SGD)(
+            groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused
+        )
     kind = torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam
-    return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
+    return _lean(kind)(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
+
+
+def _lean(kind: type[Kind]) -> type[Kind]:
+    """The same optimiser without torch's compiler.
+
+    `torch.optim` imports the compiler at its first use (70 MB, a second and a half) only to tell it to keep out. Here
+    its methods are marked as told already. In a torch that is built another way they are as they were.
+    """
+    for method in vars(torch.optim.Optimizer).values():
+        inner = getattr(method, "__wrapped__", None)
+        if inner is not None and not hasattr(inner, "__dynamo_disable"):
+            inner.__dynamo_disable = inner
+    inner_step = getattr(kind.step, "__wrapped__", None)
+    if inner_step is None:
+        return kind
+    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inner_step)})
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
