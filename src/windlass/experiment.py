@@ -214,7 +214,8 @@ def run(
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.reads_nothing:
         learned, held = [e.target for e in data.train], [e.target for e in data.dev]
-        baseline = language_baselines(bundle, learned, held, observer.note)
+        known = LanguageBaselines.load(out) if resume else None
+        baseline = known or language_baselines(bundle, learned, held, observer.note)
     else:
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)

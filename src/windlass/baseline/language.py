@@ -93,6 +93,7 @@ def language_baselines(
 ) -> LanguageBaselines:
     """The baselines of a language model, fitted on the training texts; what they reach on dev is said.
 
+    >>> from windlass.language import tiny
     >>> both = language_baselines(tiny(), ["abcabcabc" * 9], ["abc"], lambda text: None)
     >>> both.ngram.order
     6
@@ -110,6 +111,7 @@ def language_baselines(
 def language_figures(baselines: LanguageBaselines, bundle: Bundle, texts: Sequence[str]) -> dict[str, dict[str, float]]:
     """The figures of each baseline, on the same tokens as the model's own.
 
+    >>> from windlass.language import tiny
     >>> both = language_baselines(tiny(), ["abcabcabc" * 9], ["abc"], lambda text: None)
     >>> sorted(language_figures(both, tiny(), ["abc"]))
     ['6-gram', 'window of 8']

@@ -90,17 +90,18 @@ def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Exampl
     while rest and len(rest[-1].target) <= wanted and len(rest) > 1:
         wanted -= len(rest[-1].target)
         held.insert(0, rest.pop())
-    if wanted >= 1 and (len(rest) == 1 or not held):
-        last = rest.pop()
-        text = last.target
-        space = re.compile(r"\s").search(text, round(len(text) - wanted))
-        cut = space.start() if space else round(len(text) - wanted)
-        head, tail = text[:cut], text[cut:]
-        if not head.strip() or not tail.strip():
-            raise DataError(f"{last.place}: too short to set a part of it aside; give a dev file")
-        line = last.place.line + head.count("\n")
-        rest.append(replace(last, targets=(head,)))
-        held.insert(0, replace(last, targets=(tail,), place=Place(last.place.file, line)))
+    if wanted < 1 and held:
+        return rest, held
+    last = rest[-1]
+    text = last.target
+    space = re.compile(r"\s").search(text, round(len(text) - wanted))
+    cut = space.start() if space else round(len(text) - wanted)
+    if text[:cut].strip() and text[cut:].strip():
+        place = Place(last.place.file, last.place.line + text.count("\n", 0, cut))
+        rest[-1] = replace(last, targets=(text[:cut],))
+        held.insert(0, replace(last, targets=(text[cut:],), place=place))
+    elif not held:
+        raise DataError(f"{last.place}: too short to set a part of it aside; give a dev file")
     return rest, held
 
 
