@@ -5,8 +5,8 @@
     python benchmarks/lm.py --runs runs/lm --test                 score the same models on test, once
 
 Splits are contiguous, train, dev and test in the order of the text: tinyshakespeare 90/5/5, War and Peace 80/10/10 of
-its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The number of
-epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes.
+its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The
+number of epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes.
 """
 
 from __future__ import annotations

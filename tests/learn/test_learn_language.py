@@ -48,7 +48,7 @@ def test_words_and_pieces_are_learned_as_well_as_characters():
 def test_lines_are_learned_as_texts_of_their_own_that_end():
     model = learn(["one two", "three four five"] * 60, train__chunk=None, train__epochs=25)
     assert model.dev.metrics["nats"] < 0.15  # which of the two it is cannot be known: log 2 a line
-    found = {model.generate(seed=seed, length=50) for seed in range(12)}
+    found = {model.generate(seed=seed, length=50, temperature=0.3) for seed in range(12)}
     assert found == {"one two", "three four five"}
 
 

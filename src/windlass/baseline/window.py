@@ -21,6 +21,7 @@ RATE = 0.003
 WORK = 4e11
 """How many multiplications training may take: some ten seconds."""
 PASSES = 3
+FEWEST = 200
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Window:
         flat, real = laid_out(sequences, length)
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
         work = 3 * ROWS * (length * size * hidden + hidden * vocabulary)
-        steps = max(20, min(int(WORK / work), PASSES * (len(places) // ROWS + 1)))
+        steps = max(20, min(int(WORK / work), max(FEWEST, PASSES * (len(places) // ROWS + 1))))
         optimiser = torch.optim.Adam(model._parts(), lr=RATE)
         with torch.enable_grad():
             for step in range(steps):

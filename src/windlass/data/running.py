@@ -80,7 +80,7 @@ def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Exampl
 
     >>> train, dev = split_end(from_memory(["to be or not to be"], "train").examples, 0.3)
     >>> train[0].target, dev[0].target
-    ('to be or not', ' to be')
+    ('to be or not to', ' be')
     """
     if not 0 < fraction < 1:
         raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")

@@ -18,6 +18,7 @@ def run_on(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor, C
 
     A row that does not go on from the batch before, or that nothing was carried on for, starts as any text does.
 
+    >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
     >>> batch = Batch({}, Padded.of([[5, 6, 7], [8, 9, 4]]), torch.arange(2), continues=torch.zeros(2) > 0)
@@ -48,6 +49,7 @@ def _chosen(goes_on: Tensor, carried: CellState, anew: CellState) -> CellState:
 def score_on(head: TextHead, batch: Batch, carry: Carry | None, smoothing: float = 0.0) -> Scored:
     """The training loss of a chunk, with what the next one starts from.
 
+    >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
     >>> batch = Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1), continues=torch.zeros(1) > 0)
@@ -56,14 +58,17 @@ def score_on(head: TextHead, batch: Batch, carry: Carry | None, smoothing: float
     """
     assert batch.target is not None
     readout, onward = run_on(head, batch, carry)
-    mask = batch.target.mask
-    loss, nll = cross_entropy(head.output(readout[mask]), batch.target.values[mask], smoothing)
+    # Time first, as the recurrence leaves it, and without a look-up where nothing is padding: neither needs a copy.
+    seen, gold, mask = readout.transpose(0, 1), batch.target.values.t(), batch.target.mask.t()
+    seen, gold = (seen.flatten(0, 1), gold.flatten()) if bool(mask.all()) else (seen[mask], gold[mask])
+    loss, nll = cross_entropy(head.output(seen), gold, smoothing)
     return Scored(loss, mask.sum(), {"nll": nll}, onward)
 
 
 def force_on(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor, Carry]:
     """Log probabilities (B, T) of a chunk, zero on padding, with what the next one starts from.
 
+    >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
     >>> batch = Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1), continues=torch.zeros(1) > 0)

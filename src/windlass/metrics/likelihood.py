@@ -24,8 +24,8 @@ def shown(name: str, value: float) -> str:
 def likelihood(logprob: float, tokens: int, characters: int | None) -> dict[str, float]:
     """The figures of a text by its log probability; bits a character where its characters can be counted.
 
-    >>> likelihood(-4 * math.log(8), tokens=4, characters=6)
-    {'nats': 2.079..., 'perplexity': 8.0..., 'bpc': 2.0}
+    >>> {name: round(value, 3) for name, value in likelihood(-4 * math.log(8), tokens=4, characters=6).items()}
+    {'nats': 2.079, 'perplexity': 8.0, 'bpc': 2.0}
     """
     nats = -logprob / max(1, tokens)
     figures = {"nats": nats, "perplexity": math.exp(min(nats, 700.0))}
