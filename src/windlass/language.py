@@ -178,8 +178,11 @@ def generate(
     options: SearchOptions | None = None,
     stop: Sequence[str] = (),
     key: int = 0,
+    endless: bool = False,
 ) -> Iterator[str]:
     """Go on after a prompt, piece by piece as it is made; a text in `stop` ends it and is left out.
+
+    It may end by itself, where the model draws the end mark, unless it is `endless`.
 
     >>> bundle = tiny()
     >>> "".join(generate([bundle], "ab", Sample(seed=1, length_plus=5))) == "".join(
@@ -194,7 +197,7 @@ def generate(
         bundle.model.eval()
     ids = codec.encode(prompt)
     heads = [bundle.model.writer for bundle in bundles]
-    drawn = unfold(heads, options, ids, [bundle.device for bundle in bundles], key)
+    drawn = unfold(heads, options, ids, [bundle.device for bundle in bundles], key, endless)
     return _until((_piece(codec, token, n == 0 and not ids) for n, (token, _) in enumerate(drawn)), stop)
 
 

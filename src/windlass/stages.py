@@ -33,7 +33,7 @@ class Stages:
         training = self.bundle.model.training
         options = Sample(seed=1, length_plus=self.tokens)
         try:
-            text = "".join(generate([self.bundle], "", options))
+            text = "".join(generate([self.bundle], "", options, endless=True))
         finally:
             self.bundle.model.train(training)
         with self.path.open("a", encoding="utf-8") as file:

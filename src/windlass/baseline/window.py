@@ -29,7 +29,7 @@ class Window:
     """The model: the vectors of tokens, a hidden layer, and an output layer.
 
     >>> model = Window.fit([[4, 5, 6] * 40], vocabulary=7, length=2, size=8, hidden=16)
-    >>> bool(np.exp(model.logprobs([[4, 5, 6, 4]]))[1:].min() > 0.9)
+    >>> bool(np.exp(model.logprobs([[4, 5, 6, 4]]))[2:].min() > 0.9)
     True
     """
 

@@ -20,11 +20,12 @@ def unfold(
     prompt: Sequence[int] = (),
     devices: Sequence[torch.device | str] = ("cpu",),
     key: int = 0,
+    endless: bool = False,
 ) -> Iterator[tuple[int, float]]:
     """Go on after a prompt, which is a forced prefix: tokens and their log probabilities, until the end mark.
 
     At most `options.length_plus` tokens come. Padding, start and unknown are never drawn. Heads need no memory;
-    several are an ensemble. `key` tells texts of the same seed apart.
+    several are an ensemble. `key` tells texts of the same seed apart; one that is `endless` never draws the end mark.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
@@ -43,7 +44,7 @@ def unfold(
     for t in range(options.length_plus):
         with torch.no_grad():
             logprobs, walk, _ = walker.step(torch.tensor([token], device=devices[0]), walk)
-            row = _allowed(logprobs.cpu(), history, options)
+            row = _allowed(logprobs.cpu(), history, options, endless)
             chosen = draw(row, options, torch.tensor([key]), t) if isinstance(options, Sample) else row.argmax(1)
             token = int(chosen)
         if token == EOS:
@@ -60,8 +61,9 @@ def _memory(prefix: Sequence[int], device: torch.device | str) -> Memory:
     return Memory(empty.states, empty.mask, empty.summary, prefix=read)
 
 
-def _allowed(logprobs: Tensor, history: Sequence[int], options: Greedy | Sample) -> Tensor:
-    allowed = logprobs.index_fill(1, torch.tensor([PAD, UNK, BOS]), -torch.inf)
+def _allowed(logprobs: Tensor, history: Sequence[int], options: Greedy | Sample, endless: bool) -> Tensor:
+    never = [PAD, UNK, BOS, *([EOS] if endless else [])]
+    allowed = logprobs.index_fill(1, torch.tensor(never), -torch.inf)
     if not options.block_ngrams:
         return allowed
     return block_ngrams(allowed, torch.tensor([list(history)], dtype=torch.long), options.block_ngrams)
