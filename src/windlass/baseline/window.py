@@ -18,7 +18,7 @@ from windlass.baseline.ngram import laid_out
 
 ROWS = 512
 RATE = 0.003
-WORK = 4e11
+WORK = 2e11
 """How many multiplications training may take: some ten seconds."""
 PASSES = 3
 FEWEST = 200
