@@ -13,7 +13,7 @@ import yaml
 
 from command import refused, windlass
 
-COMMANDS = ["train", "evaluate", "predict", "score", "explain", "doctor", "recipes", "demo"]
+COMMANDS = ["train", "evaluate", "predict", "score", "generate", "explain", "doctor", "recipes", "demo"]
 
 
 def test_windlass_alone_lists_its_commands():

@@ -9,9 +9,9 @@ import windlass
 
 ROOT = Path(windlass.__file__).parent
 ORDER = """
-core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling evaluate quantise
-bench baseline explain auto further worker dataset experiment api demo_data demo portions flags __init__ cli_speed
-commands cli
+core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling language evaluate
+quantise bench baseline explain auto further worker dataset stages experiment api demo_data demo portions flags __init__
+cli_speed commands cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

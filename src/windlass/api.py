@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from windlass.baseline import AnyBaseline
+from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Source
-from windlass.data.readers import read
-from windlass.decoding.options import SearchOptions
+from windlass.dataset import examples_of
+from windlass.decoding.options import Sample, SearchOptions
 from windlass.evaluate import Evaluation, evaluate, predict, score
 from windlass.experiment import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
+from windlass.language import generate
 from windlass.recipe import compose, setting
+from windlass.searching import search_options
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 
 Pairs = Sequence[tuple[Source, str]]
+Texts = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Trained:
 
     bundle: Bundle
     dev: Evaluation | None = None
-    baseline: AnyBaseline | None = None
+    baseline: AnyBaseline | LanguageBaselines | None = None
 
     def predict(
         self, texts: str | Sequence[Source], search: SearchOptions | None = None, nbest: int = 1
@@ -44,15 +48,49 @@ class Trained:
         """Predict for every text, in order."""
         return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
 
-    def score(self, pairs: Pairs) -> list[Prediction]:
-        """How likely given targets are."""
-        return score(self.bundle, pairs)
+    def score(self, pairs: Pairs | Texts) -> list[Prediction]:
+        """How likely given targets are; of a language model, given texts."""
+        return score(self.bundle, [("", one) if isinstance(one, str) else one for one in pairs])
 
-    def evaluate(self, data: str | Path | Pairs, search: SearchOptions | None = None) -> Evaluation:
+    def generate(
+        self,
+        prompt: str = "",
+        length: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> str:
+        """How a text goes on after a prompt; what is not said is as the recipe's search says."""
+        return "".join(self.stream(prompt, length, temperature, top_k, top_p, seed, stop))
+
+    def stream(
+        self,
+        prompt: str = "",
+        length: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Iterator[str]:
+        """The same, piece by piece as it is made."""
+        options = search_options(
+            self.bundle.recipe.search or Sample(),
+            length_plus=length,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
+        return generate([self.bundle], prompt, options, stop)
+
+    def evaluate(self, data: str | Path | Pairs | Texts, search: SearchOptions | None = None) -> Evaluation:
         """Compare predictions with the right answers of a file or of pairs."""
         examples: Sequence[Example]
         if isinstance(data, str | Path):
-            examples = read(data, self.bundle.recipe.data, self.bundle.task.target).examples
+            examples = examples_of(self.bundle.recipe, data).examples
         else:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)
@@ -70,13 +108,15 @@ class Trained:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise BundleError(f"{folder}: already there and not empty: choose another folder; nothing was changed")
         self.bundle.save(path)
-        if self.baseline is not None:
+        if isinstance(self.baseline, LanguageBaselines):
+            self.baseline.save(path)
+        elif self.baseline is not None:
             save_baseline(path, self.baseline)
 
 
 def fit(
-    train: str | Path | Pairs,
-    dev: str | Path | Pairs | None = None,
+    train: str | Path | Pairs | Texts,
+    dev: str | Path | Pairs | Texts | None = None,
     task: str | None = None,
     out: str | Path | None = None,
     recipe: str | Path | None = None,
@@ -86,7 +126,7 @@ def fit(
     quiet: bool = False,
     device: str = "cpu",
 ) -> Trained:
-    """Train a model on pairs, in memory or in files.
+    """Train a model on pairs, in memory or in files; a language model on texts.
 
     `settings` overrides anything a recipe holds, by its name: `{"train.epochs": 5}`. Without a task or a recipe,
     tokens and sizes are picked from the data. Without `out` the run leaves nothing behind; save the model yourself.
@@ -139,4 +179,6 @@ def load(folder: str | Path, device: str = "cpu") -> Trained:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
-    return Trained(Bundle.load(Path(folder), device), baseline=load_baseline(Path(folder)))
+    return Trained(
+        Bundle.load(Path(folder), device), baseline=load_baseline(Path(folder)) or LanguageBaselines.load(Path(folder))
+    )

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from windlass import __version__, cli_speed
-from windlass.commands import look, train, use
+from windlass.commands import language, look, train, use
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
 
-__all__ = ["app", "look", "main", "train", "use"]
+__all__ = ["app", "language", "look", "main", "train", "use"]
 
 
 cli_speed.register(app)

@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from windlass.core.errors import DataError
 from windlass.data.doctor import Report, survey
 from windlass.data.examples import Example, Place, Source, cut, expand, joined, split
-from windlass.data.readers import ReadResult, read
+from windlass.data.readers import DataOptions, ReadResult, read
+from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -45,6 +47,8 @@ def read_data(recipe: Recipe) -> Data:
     if not files.train:
         raise DataError("no training data: name a file, such as: windlass train pairs.tsv")
     task = TASKS[recipe.task]
+    if task.reads_nothing:
+        return _texts(recipe, [examples_of(recipe, path) for path in files.train], files.dev)
     train = [read(path, files, task.target) for path in files.train]
     dev = [read(files.dev, files, task.target)] if files.dev else []
     report = survey(train, dev)
@@ -55,8 +59,36 @@ def read_data(recipe: Recipe) -> Data:
     return Data(tuple(expand(learned)), tuple(held), report)
 
 
-def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
-    """Make the same of pairs in memory.
+def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = None) -> ReadResult:
+    """Read a file as a model's own data was read, or as `options` say.
+
+    >>> examples_of(Recipe(), "no-such-file.tsv")
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
+    """
+    task = TASKS[recipe.task]
+    if task.reads_nothing:
+        return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
+    return read(path, options or recipe.data, task.target)
+
+
+def _texts(recipe: Recipe, train: Sequence[ReadResult], dev: str | ReadResult | None) -> Data:
+    """Texts keep their order, and what is set aside is their end: never lines from among the others."""
+    examples = [e for result in train for e in result.examples]
+    if dev is not None:
+        held = examples_of(recipe, dev) if isinstance(dev, str) else dev
+        return Data(tuple(examples), held.examples, survey_texts(train, [held]))
+    if recipe.train.chunk is None:
+        aside = max(1, round(len(examples) * recipe.data.dev_fraction))
+        if aside >= len(examples):
+            raise DataError(f"cannot set lines aside of {len(examples)}; give a dev file")
+        return Data(tuple(examples[:-aside]), tuple(examples[-aside:]), survey_texts(train))
+    learned, end = split_end(examples, recipe.data.dev_fraction)
+    return Data(tuple(learned), tuple(end), survey_texts(train))
+
+
+def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, recipe: Recipe) -> Data:
+    """Make the same of pairs in memory; for a language model, of texts.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("e", "f")], Recipe())
     >>> data.train[1].source, len(data.dev)
@@ -64,6 +96,10 @@ def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
     """
 
     kind = TASKS[recipe.task].target
+    if TASKS[recipe.task].reads_nothing:
+        aside = None if dev is None else from_memory(_all_texts(dev), "dev")
+        return _texts(recipe, [from_memory(_all_texts(train), "train")], aside)
+    train, dev = _all_pairs(train), None if dev is None else _all_pairs(dev)
 
     def examples(pairs: Pairs, name: str) -> ReadResult:
         for n, (source, target) in enumerate(pairs, 1):
@@ -79,6 +115,20 @@ def as_data(train: Pairs, dev: Pairs | None, recipe: Recipe) -> Data:
         return Data(first.examples, second.examples, survey([first], [second]))
     learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
     return Data(tuple(learned), tuple(held), survey([first]))
+
+
+def _all_texts(given: Pairs | Sequence[str]) -> list[str]:
+    texts = [one for one in given if isinstance(one, str)]
+    if len(texts) < len(given):
+        raise DataError("a language model learns from texts, not from pairs: give a list of texts")
+    return texts
+
+
+def _all_pairs(given: Pairs | Sequence[str]) -> Pairs:
+    pairs = [one for one in given if not isinstance(one, str)]
+    if len(pairs) < len(given):
+        raise DataError("give pairs of a source and a target; a list of texts is for task lm")
+    return pairs
 
 
 def fingerprint(data: Data) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
@@ -55,6 +56,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     test = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (files[2],), "dev": files[1]})})
     held_out = read_data(test).train
     found = evaluate([outcome.bundle], held_out)
+    assert not isinstance(outcome.baseline, LanguageBaselines)  # which are for another task
     cheap = baseline_metrics(outcome.baseline, recipe.task, held_out)
     print(f"\nheld out: {found.examples} names")
     for name, value in found.metrics.items():

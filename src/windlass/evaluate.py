@@ -16,6 +16,7 @@ from windlass.data.examples import Example, Source, group, joined
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
 from windlass.labelling import choose, judge
+from windlass.language import ROWS, score_texts, text_metrics
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 
 BATCH_TOKENS = 4000
@@ -45,6 +46,8 @@ def predict(
     True
     """
     first = bundles[0]
+    if first.task.reads_nothing:
+        raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
     if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     places = [n for n, text in enumerate(texts) if joined(text).strip()]
@@ -117,6 +120,8 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Predictio
     >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
     'abc'
     """
+    if bundle.task.reads_nothing:
+        return score_texts(bundle, [target for _, target in pairs])
     codecs = bundle.codecs
     encoded = [codecs.encode(source, target) for source, target in pairs]
     found: list[Prediction] = [NO_PREDICTION] * len(pairs)
@@ -151,9 +156,14 @@ class Evaluation:
 
 
 def evaluate(
-    bundles: Sequence[Bundle], examples: Sequence[Example], options: SearchOptions | None = None
+    bundles: Sequence[Bundle],
+    examples: Sequence[Example],
+    options: SearchOptions | None = None,
+    rows: int = ROWS,
 ) -> Evaluation:
     """Predict and compare with the right answers. Where a task allows several, rows of a source are one question.
+
+    A language model predicts nothing: texts are scored, running text in so many `rows` side by side.
 
     >>> from windlass.bundle import Codecs
     >>> from windlass.data.codecs import TextCodec, TextOptions
@@ -165,6 +175,10 @@ def evaluate(
     ['accuracy', 'cer', 'chrf']
     """
     task = bundles[0].task
+    if task.reads_nothing and examples:
+        if options is not None:
+            raise RecipeError("a search has no use where texts are scored: leave its options out")
+        return Evaluation(text_metrics(bundles, [e.target for e in examples], rows), len(examples), ())
     asked = group(examples) if task.several_answers else list(examples)
     if not asked:
         raise DataError("nothing to evaluate: there are no examples")

@@ -12,12 +12,14 @@ from torch import nn
 
 from windlass.auto import choose
 from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
+from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
 from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec, TextOptions
 from windlass.data.examples import Example, group
 from windlass.data.loader import Encoded, Loader
+from windlass.data.running import Running, joined_ids
 from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target
 from windlass.dataset import Data, as_data, fingerprint, read_data
@@ -27,6 +29,7 @@ from windlass.further import extended, flat, same_model
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors
 from windlass.recipe import Recipe, merge, parse
+from windlass.stages import Stages
 from windlass.tasks import TASKS, Task
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
@@ -67,7 +70,7 @@ class Outcome:
     bundle: Bundle
     fitted: Fitted
     dev: Evaluation | None  # None where the run was stopped before its first evaluation
-    baseline: AnyBaseline
+    baseline: AnyBaseline | LanguageBaselines
     baseline_metrics: dict[str, float]
 
 
@@ -208,11 +211,19 @@ def run(
         if base is None:
             load_vectors(bundle, observer.note)
     recipe, codecs = bundle.recipe, bundle.codecs
-    baseline = choose_baseline(recipe, data)
+    baseline: AnyBaseline | LanguageBaselines
+    if bundle.task.reads_nothing:
+        learned, held = [e.target for e in data.train], [e.target for e in data.dev]
+        known = LanguageBaselines.load(out) if resume else None
+        baseline = known or language_baselines(bundle, learned, held, observer.note)
+    else:
+        baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
         observer.note(said)
-    loader = codecs.loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
+    loader = training_loader(bundle, data.train)
+    if recipe.samples is not None:
+        observer = Stages(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
     processes = _processes(bundle, loader, out, observer.note, resume, device)
@@ -244,10 +255,29 @@ def run(
         return Outcome(bundle, fitted, None, baseline, {})
     bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
+    if isinstance(baseline, LanguageBaselines):
+        cheap = language_figures(baseline, bundle, [e.target for e in data.dev])
+        return Outcome(bundle, fitted, dev, baseline, cheap[baseline.name])
     return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
 
 
-def _processes(bundle: Bundle, loader: Loader, out: Path, note: Note, resume: bool, device: str) -> int:
+def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
+    """Serve training data as batches: examples by length, or running text in its order.
+
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
+    1
+    """
+    options, seed = bundle.recipe.train, bundle.recipe.seed
+    encoded = encode(bundle.codecs, train)
+    if options.chunk is None:
+        return bundle.codecs.loader(encoded, options.batch_tokens, seed, shuffle=True)
+    ids = joined_ids([e.target or [] for e in encoded])
+    return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
+
+
+def _processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
     """Say what a run will take, and decide on how many processes it has; one that is resumed keeps their number."""
     options, path = bundle.recipe.train, out / "training" / "processes.json"
     if resume and options.processes == "auto" and path.is_file():
@@ -300,7 +330,9 @@ def _begun(recipe: Recipe, out: Path) -> Bundle:
     return Bundle.new(recipe, codecs)
 
 
-def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline, resume: bool) -> None:
+def _open_folder(
+    out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool
+) -> None:
     """Write what a run begins with, or check that a resumed run still has the same data."""
     mark = fingerprint(data)
     about = out / "training" / "data.json"
@@ -311,7 +343,10 @@ def _open_folder(out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline, r
         return
     (out / "training").mkdir(parents=True)
     save_definition(out, bundle.recipe, bundle.codecs)
-    save_baseline(out, baseline)
+    if isinstance(baseline, LanguageBaselines):
+        baseline.save(out)
+    else:
+        save_baseline(out, baseline)
     content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
     write_bytes(about, json.dumps(content, indent=1).encode())
     write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())

@@ -15,6 +15,7 @@ from windlass.encoders.base import Encoder, Sizes
 from windlass.encoders.text import EncoderOptions, RecurrentEncoder
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.options import TextHeadOptions
+from windlass.heads.running import score_on
 from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
 from windlass.heads.text import TextHead
 
@@ -185,6 +186,8 @@ class Model(nn.Module):
         loss = self.loss
         if not isinstance(self.head, TextHead):
             return self.head.score(self.encode(batch), batch.target, smoothing=loss.label_smoothing)
+        if batch.continues is not None:
+            return score_on(self.head, batch, carry, loss.label_smoothing)
         return self.head.score(
             self.encode(batch),
             batch.target,

@@ -14,7 +14,7 @@ from windlass.core.options import Options, members, record
 from windlass.data.codecs import TextOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
-from windlass.decoding.options import Beam, SearchOptions
+from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
 from windlass.model import LossOptions, ModelOptions, head_kind
 from windlass.tasks import TASKS
@@ -56,11 +56,19 @@ class Recipe(Options):
         None, description="the figure on dev that the best weights are chosen by; none: the task's own; aer: alignments"
     )
 
+    ngrams: int | None = Field(
+        None, ge=1, description="language model: order of the n-gram baseline; none: 6 of characters, 3 of other tokens"
+    )
+    samples: int | None = Field(
+        None, ge=1, description="language model: write so many tokens at four stages of training, training/samples.txt"
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _with_search(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("search") is None and head_kind(given.get("model", {})) == "text":
-            return {**given, "search": Beam()}
+            task = TASKS.get(str(given.get("task")))
+            return {**given, "search": Sample() if task is not None and task.reads_nothing else Beam()}
         return given
 
     @model_validator(mode="after")
@@ -69,6 +77,7 @@ class Recipe(Options):
             raise ValueError(f"task: no task {self.task!r}: {nearest(self.task, TASKS)}")
         self._sides_fit()
         self._choice_fits()
+        self._text_fits()
         if self.vocabulary == "joint" and self.source != self.target:
             raise ValueError("vocabulary: joint needs source and target options that are the same")
         if self.vocabulary == "separate" and (self.model.tie == "all" or self.model.encoder.kind == "prefix"):
@@ -103,6 +112,17 @@ class Recipe(Options):
                 raise ValueError(f"train.sampling has no use with model.head: {head.kind}: leave it out")
             if self.vocabulary != "separate":
                 raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
+
+    def _text_fits(self) -> None:
+        """What is for a language model alone, and what one has no use for."""
+        if not TASKS[self.task].reads_nothing:
+            for name, value in (("train.chunk", self.train.chunk), ("ngrams", self.ngrams), ("samples", self.samples)):
+                if value is not None:
+                    raise ValueError(f"{name}: {value} is for a language model: leave it out, or set task: lm")
+        elif self.train.chunk is not None and self.train.sampling.kind != "none":
+            raise ValueError("train.sampling has no use with train.chunk, where a chunk goes through at once")
+        elif self.search is not None and self.search.kind == "beam":
+            raise ValueError("search: beam has no use for a language model, which has no best text: use sample, greedy")
 
     def _choice_fits(self) -> None:
         task, decoder = TASKS[self.task], self.model.decoder

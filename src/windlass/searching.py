@@ -10,7 +10,7 @@ from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import members
 from windlass.decoding.options import SearchOptions
 
-_FLAGS = {"size": "--beam", "kind": "--search"}
+_FLAGS = {"size": "--beam", "kind": "--search", "length_plus": "--length"}
 
 
 def search_options(base: SearchOptions, kind: str | None = None, **given: Any) -> SearchOptions:

@@ -13,6 +13,7 @@ from windlass import flags
 from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
 from windlass.data.doctor import examine
+from windlass.data.running import examine_texts
 from windlass.demo import demonstrate
 from windlass.demo_data import SCRIPTS
 from windlass.recipe import default, parse
@@ -38,7 +39,11 @@ def doctor(
     """Look for what is wrong with data, before training does."""
     if task not in TASKS:
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
-    report = examine(files, reading(columns(source, target, alignment, format)), dev, TASKS[task].target)
+    options = reading(columns(source, target, alignment, format))
+    if TASKS[task].reads_nothing:
+        report = examine_texts(files, options, dev)
+    else:
+        report = examine(files, options, dev, TASKS[task].target)
     if json_:
         content = {
             "train": report.train,

@@ -10,7 +10,8 @@ import typer
 
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
-from windlass.data.readers import DataOptions, ReadResult, read
+from windlass.data.readers import DataOptions, ReadResult
+from windlass.dataset import examples_of
 from windlass.decoding.options import SearchOptions
 from windlass.recipe import Recipe, parse
 from windlass.searching import flag, search_options
@@ -66,7 +67,7 @@ def read_for(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
     >>> callable(read_for)
     True
     """
-    result = read(file, reading(columns, bundle.recipe), bundle.task.target)
+    result = examples_of(bundle.recipe, file, reading(columns, bundle.recipe))
     for finding in result.findings[:NOTES]:
         say(str(finding))
     if len(result.findings) > NOTES:

@@ -14,7 +14,8 @@ from windlass.bundle import Bundle, load_definition
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
-from windlass.experiment import Outcome, check_folder, pick, read_data, run
+from windlass.experiment import Data, Outcome, check_folder, pick, read_data, run
+from windlass.metrics.likelihood import shown
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
@@ -85,12 +86,18 @@ def train(
         if not quiet:
             say(data.report.render())
         if not quiet and composed.data.dev is None:
-            say(f"no dev file: {len(data.dev):,} of the examples are set aside to choose by")
+            say(f"no dev file: {_aside(data, TASKS[composed.task].reads_nothing)} set aside to choose by")
         if not (task or recipe or base):
             composed = pick(composed, data, settings, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
     _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].text)
+
+
+def _aside(data: Data, texts: bool) -> str:
+    if not texts:
+        return f"{len(data.dev):,} of the examples are"
+    return f"the last {sum(len(e.target) for e in data.dev):,} characters are"
 
 
 def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> None:
@@ -99,13 +106,19 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> 
         say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
         raise typer.Exit(130)
     assert outcome.dev is not None
-    metrics = "  ".join(f"{name} {value:.2f}" for name, value in outcome.dev.metrics.items())
-    cheap = "  ".join(f"{name} {value:.2f}" for name, value in outcome.baseline_metrics.items())
+    metrics, cheap = (
+        "  ".join(f"{name} {shown(name, value)}" for name, value in figures.items())
+        for figures in (outcome.dev.metrics, outcome.baseline_metrics)
+    )
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
     text = shlex.quote(example)
     say(f"model in {out}; next:")
+    if outcome.bundle.task.reads_nothing:
+        say(f"  {program()} generate {folder} --length 500")
+        say(f"  {program()} evaluate {folder} test.txt")
+        return
     say(f"  echo {text} | {program()} predict {folder}")
     say(f"  {program()} explain {folder} {text} --out attention.png")
     say(f"  {program()} evaluate {folder} test.tsv")

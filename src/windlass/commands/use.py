@@ -15,6 +15,7 @@ import typer
 from windlass import flags
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
+from windlass.commands.language import tell_evaluation, tell_scores
 from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for, reading, say, search_for
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
@@ -45,6 +46,10 @@ def evaluate_command(
     target: flags.Target = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="language model: read a text in so many rows at once, which is quicker"),
+    ] = None,
     device: flags.Device = "cpu",
 ) -> None:
     """Score a model on data with right answers.
@@ -54,7 +59,17 @@ def evaluate_command(
     started = perf_counter()
     bundles = load_bundles(folder, also, device)
     first = bundles[0]
+    if first.task.reads_nothing:
+        if confusion is not None or any(given is not None for given in (beam, search, length_penalty, block_ngrams)):
+            raise WindlassError(
+                "a language model is scored: it has no search and no confusions; leave these options out"
+            )
+        examples = read_for(first, file, columns(source, target, alignment, format)).examples
+        tell_evaluation(folder, bundles, examples, rows or 1, json_)
+        return
     options = search_for(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
+    if rows is not None:
+        raise WindlassError("--rows is for a language model, which reads a text in rows side by side")
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError("--confusion is for a model that gives labels or tags, and this one writes text")
     result = read_for(first, file, columns(source, target, alignment, format))
@@ -125,6 +140,10 @@ def predict_command(
     writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
+    if bundles[0].task.reads_nothing:
+        raise WindlassError(
+            f"a language model has nothing to predict from: use generate {folder} or score {folder} FILE"
+        )
     options = search_for(
         bundles[0],
         search,
@@ -208,6 +227,9 @@ def score_command(
     """
     bundle = Bundle.load(folder, device)
     result = read_for(bundle, file, columns(source, target, None, format))
+    if bundle.task.reads_nothing:
+        tell_scores(bundle, result.examples, json_)
+        return
     for prediction in score(bundle, [(e.source, e.target) for e in result.examples]):
         print(_line(prediction, True) if json_ else f"{prediction.score:.4f}\t{prediction.text}")
 
@@ -226,6 +248,8 @@ def explain_command(
 ) -> None:
     """Draw what a model looks at while it writes."""
     bundle = Bundle.load(folder, device)
+    if bundle.task.reads_nothing:
+        raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None
     options = search_for(bundle, search, size=beam) if told else None
     found = explain(bundle, text, target, options)

@@ -154,9 +154,14 @@ def _finding(example: Example, kind: str, what: str) -> Finding:
     return Finding(example.place.file, example.place.line, kind, what, "kept")
 
 
-def _rare(examples: Sequence[Example]) -> list[RareCharacter]:
+def rare_characters(examples: Sequence[Example], sides: Sequence[str] = ("source", "target")) -> list[RareCharacter]:
+    """The characters that some sides of examples hold at most twice.
+
+    >>> rare_characters([Example("a", ("b",), None, Place("pairs.tsv", 1))], ("target",))[0].character
+    'b'
+    """
     found: list[RareCharacter] = []
-    for side in ("source", "target"):
+    for side in sides:
         counts: Counter[str] = Counter()
         first: dict[str, Place] = {}
         for example in examples:
@@ -188,7 +193,7 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
         lengths["source"] = Lengths.of(e.text for e in learned)
         lengths["target"] = Lengths.of(t for e in learned for t in e.targets)
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
-    return Report(len(learned), len(held), lengths, tuple(findings), tuple(_rare(learned)), notes)
+    return Report(len(learned), len(held), lengths, tuple(findings), tuple(rare_characters(learned)), notes)
 
 
 def examine(

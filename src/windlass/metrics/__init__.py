@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
 from windlass.metrics import edit, labels, spans, text
+from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
 
@@ -72,12 +73,12 @@ def find(name: str) -> Metric:
 
 
 def higher_is_better(name: str) -> bool:
-    """Say which way a metric is up; alignment error rate is one too.
+    """Say which way a metric is up; alignment error rate is one too, and so is how likely a text is.
 
     >>> higher_is_better("wer"), higher_is_better("bleu"), higher_is_better("aer")
     (False, True, False)
     """
-    return name != "aer" and find(name).higher_is_better
+    return name != "aer" and name not in LIKELIHOODS and find(name).higher_is_better
 
 
 def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from windlass.core.options import Options
 from windlass.core.records import CellState, Record
+from windlass.nn import library
 from windlass.nn.cells import LSTM, Cell, CellOptions
 from windlass.nn.product import Product
 
@@ -54,9 +55,12 @@ def run(
     """
     if not x.size(1):
         return x.new_zeros(x.size(0), 0, cell.size), cell.zeros(x.size(0), x) if state is None else state
-    projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
     start = cell.zeros(x.size(0), x) if state is None else state
     real = None if mask is None or bool(mask.all()) else mask.t()[..., None]  # (S, B, 1)
+    if real is None and not reverse and library.fits(cell, x.transpose(0, 1)):
+        outputs, last = library.whole(cell, x.transpose(0, 1), start)
+        return outputs.transpose(0, 1), last
+    projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
     outputs, last = cell.whole(projected, start, real, reverse) or stepwise(cell, projected, start, real, reverse)
     return (outputs if real is None else outputs * real).transpose(0, 1), last
 

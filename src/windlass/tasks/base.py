@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from windlass.metrics import METRICS, score
+from windlass.metrics import higher_is_better, score
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,18 @@ class Task:
     span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
 
     @property
+    def reads_nothing(self) -> bool:
+        """Whether nothing goes in: a language model.
+
+        >>> Task("lm", "", ("nats",), "nats", sources=("none",)).reads_nothing
+        True
+        """
+        return self.sources == ("none",)
+
+    @property
     def higher_is_better(self) -> bool:
         """Which way is up for the metric that is chosen by."""
-        return METRICS[self.metric].higher_is_better
+        return higher_is_better(self.metric)
 
     def marking(self, spans: bool) -> Task:
         """The task with the figures of tags that mark spans, if they do.

@@ -245,6 +245,11 @@ class TrainOptions(Options):
         description="stop in time for the last evaluation to end by then; time before a resume counts",
     )
     batch_tokens: int = Field(2048, ge=1, description="the most a batch may hold: rows x its longest sequence")
+    chunk: int | None = Field(
+        None,
+        ge=1,
+        description="running text: tokens of a row at once, the state is carried on; none: whole texts, a line each",
+    )
     evaluate_steps: int | None = Field(None, ge=1, description="evaluate every so many steps, not every epoch")
     patience: int = Field(10, ge=0, description="stop after so many evaluations without a better one; 0: never")
     average: AverageOptions = Field(NoAverage(), description="what is evaluated and kept")
@@ -258,6 +263,10 @@ class TrainOptions(Options):
     @model_validator(mode="after")
     def _all_used(self) -> TrainOptions:
         schedule, lr = self.schedule, self.optimiser.lr
+        if self.chunk is not None and self.chunk > self.batch_tokens:
+            raise ValueError(
+                f"chunk: {self.chunk} is more than batch_tokens: {self.batch_tokens}, which are rows x chunk: lower it"
+            )
         if self.threads not in (None, 1) and self.processes not in ("auto", 1):
             raise ValueError(f"processes: {self.processes} have a thread each: leave threads: {self.threads} out")
         if schedule.kind == "plateau" and 0 < self.patience <= schedule.patience:

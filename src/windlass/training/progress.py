@@ -7,6 +7,7 @@ import math
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from windlass.metrics.likelihood import shown
 from windlass.training.observe import Fitted, Plan, Row, Silent, Step
 
 __all__ = ["RichProgress", "Silent", "duration", "row_line"]
@@ -35,7 +36,7 @@ def row_line(row: Row) -> str:
     """
     dev = row["dev"]
     assert isinstance(dev, dict)
-    scores = " ".join(f"{name} {value:.2f}" for name, value in dev.items())
+    scores = " ".join(f"{name} {shown(name, value)}" for name, value in dev.items())
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
         f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {duration(_number(row['seconds']))}"
@@ -108,7 +109,7 @@ class RichProgress:
         """Print the evaluation, and show its score from now on."""
         dev, metric = row["dev"], self.plan.metric if self.plan else ""
         if isinstance(dev, dict) and metric in dev:
-            self.dev = f"dev {metric} {dev[metric]:.2f}"
+            self.dev = f"dev {metric} {shown(metric, dev[metric])}"
         self._print(row_line(row))
 
     def ended(self, fitted: Fitted) -> None:
@@ -117,7 +118,7 @@ class RichProgress:
         metric = self.plan.metric if self.plan else ""
         best = "no evaluation yet"
         if fitted.best is not None and metric in fitted.best:
-            best = f"best dev {metric} {fitted.best[metric]:.2f} at step {fitted.best_step}"
+            best = f"best dev {metric} {shown(metric, fitted.best[metric])} at step {fitted.best_step}"
         why = {
             "epochs": "all epochs done",
             "minutes": "time is up",

@@ -1,0 +1,145 @@
+"""Language models: tinyshakespeare (characters) and War and Peace (characters, words), beside their baselines.
+
+    python benchmarks/lm.py --runs runs/lm                        train all three and score on dev
+    python benchmarks/lm.py --runs runs/lm --texts shakespeare --minutes 40
+    python benchmarks/lm.py --runs runs/lm --test                 score the same models on test, once
+
+Splits are contiguous, train, dev and test in the order of the text: tinyshakespeare 90/5/5, War and Peace 80/10/10 of
+its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The
+number of epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import data, load, report
+
+from windlass.baseline.language import LanguageBaselines, language_figures
+from windlass.bundle import Bundle
+from windlass.data.running import read_texts
+from windlass.evaluate import evaluate
+from windlass.experiment import fit_codecs, read_data, run, training_loader
+from windlass.language import ROWS
+from windlass.recipe import Recipe, compose, setting
+from windlass.training.estimate import estimate
+from windlass.training.progress import RichProgress
+
+TEXTS: dict[str, tuple[str, tuple[float, float], tuple[str, ...]]] = {
+    "shakespeare": ("lm/tinyshakespeare/input.txt.gz", (0.90, 0.95), ()),
+    "warpeace": ("lm/warpeace/warpeace.txt.gz", (0.80, 0.90), ("model.decoder.dropout=0.1",)),
+    "warpeace-words": (
+        "lm/warpeace/warpeace.txt.gz",
+        (0.80, 0.90),
+        (
+            "target.tokens={kind: words, min_count: 3}",
+            "target.lowercase=true",
+            "model.decoder.size=256",
+            "model.decoder.embedding={kind: learned, size: 256, dropout: 0.3}",
+            "model.decoder.dropout=0.5",
+            "model.tie=target",
+            "train.chunk=40",
+            "train.batch_tokens=1280",
+        ),
+    ),
+}
+"""The file, where dev and test begin, and what is set over the recipe."""
+
+
+def cut(name: str, runs: Path) -> list[Path]:
+    """Train, dev and test as files, cut by characters; words keep the same cuts, and punctuation stands alone."""
+    file, (first, second), _ = TEXTS[name]
+    path = data(str(Path(file).parent)) / Path(file).name
+    text = gzip.decompress(path.read_bytes()).decode("utf-8").replace("\r\n", "\n")
+    bounds = [0, round(first * len(text)), round(second * len(text)), len(text)]
+    folder = runs / "texts"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for part, begin, end in zip(("train", "dev", "test"), bounds, bounds[1:], strict=False):
+        piece = text[begin:end]
+        if name.endswith("words"):
+            piece = " ".join("".join(c if c.isalnum() or c in "'’ \n" else f" {c} " for c in piece).split())
+        found.append(folder / f"{name}.{part}.txt")
+        found[-1].write_text(piece, encoding="utf-8")
+    return found
+
+
+def fitting(recipe: Recipe, minutes: float, scratch: Any) -> Recipe:
+    """The recipe with as many epochs as fit into the time, nine tenths of which are for steps."""
+    bundle = Bundle.new(recipe, fit_codecs(recipe, scratch.train))
+    found = estimate(bundle.model, training_loader(bundle, scratch.train), recipe.train)
+    epochs = max(1, int(0.9 * 60 * minutes / found.seconds))
+    print(f"{found.seconds:.0f} s an epoch: {epochs} epochs in {minutes} minutes", flush=True)
+    return recipe.model_copy(
+        update={"train": recipe.train.model_copy(update={"epochs": epochs, "minutes": minutes * 1.05})}
+    )
+
+
+def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    files = cut(name, options.runs)
+    own = {"seed": options.seed, "data": {"train": [str(files[0])], "dev": str(files[1])}}
+    recipe = compose("lm", None, [own, *map(setting, (*TEXTS[name][2], *options.settings))])
+    texts = read_data(recipe)
+    if options.minutes is not None:
+        recipe = fitting(recipe, options.minutes, texts)
+    before, started = load(), time.time()
+    outcome = run(recipe, texts, options.runs / f"{name}-{options.seed}", RichProgress())
+    assert outcome.dev is not None
+    row = {
+        "text": name,
+        "seed": options.seed,
+        "dev": outcome.dev.metrics,
+        "baseline": {outcome.baseline.name: outcome.baseline_metrics},
+        "epochs": outcome.fitted.epochs,
+        "minutes": round((time.time() - started) / 60, 2),
+        "load": before,
+    }
+    print(row, flush=True)
+    return row
+
+
+def score_test(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The state carried on from the end of nothing: test is read as a text of its own, in one row."""
+    folder = options.runs / f"{name}-{options.seed}"
+    bundle = Bundle.load(folder)
+    examples = read_texts(cut(name, options.runs)[2]).examples
+    baselines = LanguageBaselines.load(folder)
+    assert baselines is not None
+    return {
+        "text": name,
+        "seed": options.seed,
+        "test": evaluate([bundle], examples, rows=options.rows).metrics,
+        "baselines": language_figures(baselines, bundle, [e.target for e in examples]),
+        "characters": sum(len(e.target) for e in examples),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--texts", nargs="+", default=list(TEXTS), choices=list(TEXTS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, help="set the number of epochs so that a run takes so long")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rows", type=int, default=1, help=f"rows that test is read in; while training {ROWS}")
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--test", action="store_true", help="score what was trained on test and write the result")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    options.settings.append(f"train.threads={options.threads}")
+    if options.test:
+        rows = [score_test(name, options) for name in options.texts]
+        for row in rows:
+            print(row, flush=True)
+        report("lm", {"rows": rows})
+        return
+    report("lm-dev", {"rows": [train(name, options) for name in options.texts]})
+
+
+if __name__ == "__main__":
+    main()

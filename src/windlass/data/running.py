@@ -1,0 +1,218 @@
+"""Text that only has to be read on: whole files or lines, a dev part from the end, and batches whose rows go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from windlass.core.errors import DataError
+from windlass.core.records import Batch, Padded
+from windlass.data.codecs import BOS, EOS
+from windlass.data.doctor import Lengths, Report, rare_characters
+from windlass.data.examples import Example, Place
+from windlass.data.files import lines, undecoded
+from windlass.data.findings import Finding, Findings
+from windlass.data.readers import DataOptions, ReadResult
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def read_texts(path: str | Path, options: DataOptions | None = None, whole: bool = True) -> ReadResult:
+    """Read a file as one text, line breaks and all; or, where it is not `whole`, every line that is not blank.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "text.txt"
+    >>> _ = file.write_text("one\\n\\ntwo\\n")
+    >>> read_texts(file).examples[0].target
+    'one\\n\\ntwo\\n'
+    >>> [e.target for e in read_texts(file, whole=False).examples]
+    ['one', 'two']
+    """
+    options = options or DataOptions()
+    name, found = str(path), Findings(strict=options.strict)
+    kept: list[tuple[int, str]] = []
+    for number, line in lines(path, found):
+        if bad := undecoded(line):
+            found.add(Finding(name, number, "invalid UTF-8", f"{bad}, now U+FFFD", "mended"))
+            line = _HALF.sub("\ufffd", line)
+        if not whole and (wrong := _unusable(line, options)):
+            found.add(Finding(name, number, *wrong, "skipped"))
+            continue
+        kept.append((number, line))
+    texts = [(1, "".join(f"{line}\n" for _, line in kept))] if whole else kept
+    if not any(text.strip() for _, text in texts):
+        raise DataError(f"{name}: holds no text but blanks; give a file with at least one word")
+    examples = tuple(Example("", (text,), None, Place(name, number)) for number, text in texts)
+    return ReadResult(examples, tuple(found.entries))
+
+
+def _unusable(line: str, options: DataOptions) -> tuple[str, str] | None:
+    if not line.strip():
+        return "blank", "the line is blank"
+    if len(line) > options.max_length:
+        return "over-long", f"the line has {len(line)} characters, more than max_length {options.max_length}"
+    return None
+
+
+def from_memory(texts: Sequence[str], name: str) -> ReadResult:
+    """The same of texts in memory.
+
+    >>> from_memory(["to be"], "train").examples[0].target
+    'to be'
+    """
+    for n, text in enumerate(texts, 1):
+        if not text.strip():
+            raise DataError(f"{name} text {n}: it is blank: leave it out")
+    return ReadResult(tuple(Example("", (text,), None, Place(name, n)) for n, text in enumerate(texts, 1)), ())
+
+
+def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Example], list[Example]]:
+    """Set the last `fraction` of all characters aside, in order: whole texts, and of one of them the end.
+
+    A text is cut before a word, so that none is torn. Returns (train, dev).
+
+    >>> train, dev = split_end(from_memory(["to be or not to be"], "train").examples, 0.3)
+    >>> train[0].target, dev[0].target
+    ('to be or not to', ' be')
+    """
+    if not 0 < fraction < 1:
+        raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
+    wanted = fraction * sum(len(e.target) for e in examples)
+    held: list[Example] = []
+    rest = list(examples)
+    while rest and len(rest[-1].target) <= wanted and len(rest) > 1:
+        wanted -= len(rest[-1].target)
+        held.insert(0, rest.pop())
+    if wanted < 1 and held:
+        return rest, held
+    last = rest[-1]
+    text = last.target
+    space = re.compile(r"\s").search(text, round(len(text) - wanted))
+    cut = space.start() if space else round(len(text) - wanted)
+    if text[:cut].strip() and text[cut:].strip():
+        place = Place(last.place.file, last.place.line + text.count("\n", 0, cut))
+        rest[-1] = replace(last, targets=(text[:cut],))
+        held.insert(0, replace(last, targets=(text[cut:],), place=place))
+    elif not held:
+        raise DataError(f"{last.place}: too short to set a part of it aside; give a dev file")
+    return rest, held
+
+
+def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    """Report on texts that have been read.
+
+    >>> survey_texts([from_memory(["to be"], "train")]).train
+    1
+    """
+    learned = [e for result in train for e in result.examples]
+    held = [e for result in dev for e in result.examples]
+    findings = tuple(finding for result in (*train, *dev) for finding in result.findings)
+    lengths = {"text": Lengths.of(e.target for e in learned)} if learned else {}
+    return Report(len(learned), len(held), lengths, findings, tuple(rare_characters(learned, ("target",))), ())
+
+
+def examine_texts(paths: Sequence[str], options: DataOptions, dev: str | None = None) -> Report:
+    """Read whole files as text and report on them; a refused file is a finding too.
+
+    >>> examine_texts(["no-such-file.txt"], DataOptions()).refused
+    True
+    """
+    lenient = options.model_copy(update={"strict": False})
+    held = [] if dev is None else [_tried(dev, lenient)]
+    return survey_texts([_tried(path, lenient) for path in paths], held)
+
+
+def _tried(path: str, options: DataOptions) -> ReadResult:
+    try:
+        return read_texts(path, options)
+    except DataError as error:
+        return ReadResult((), (Finding(path, 0, "unusable", str(error).removeprefix(f"{path}: "), "refused"),))
+
+
+def joined_ids(texts: Sequence[Sequence[int]]) -> list[int]:
+    """Texts as one: where there are several, each ends with the end mark.
+
+    >>> joined_ids([[5, 6]]), joined_ids([[5, 6], [7]])
+    ([5, 6], [5, 6, 3, 7, 3])
+    """
+    if len(texts) == 1:
+        return list(texts[0])
+    return [n for text in texts for n in (*text, EOS)]
+
+
+class Running:
+    """One long text as batches: rows side by side, each of which goes on in the next batch where it stood.
+
+    The text is cut into `rows` parts of equal length (or one less), and these into chunks of at most `chunk` places.
+    With `shuffle` the first chunk of an epoch is shorter by chance, so that chunks do not always end at the same
+    places; the order never changes. The input `before` holds the token before each chunk, which is fed in first:
+    at the start of an epoch the start mark. Like every loader it has no position of its own.
+
+    >>> loader = Running([4, 5, 6, 7, 8, 9, 10], rows=2, chunk=3, seed=1, shuffle=False)
+    >>> [batch.target.values.tolist() for batch in loader.epoch(0)]
+    [[[4, 5, 6], [8, 9, 10]], [[7], [0]]]
+    >>> [batch.inputs["before"].values.tolist() for batch in loader.epoch(0)]
+    [[[2], [2]], [[6], [10]]]
+    """
+
+    def __init__(self, ids: Sequence[int], rows: int, chunk: int, seed: int, shuffle: bool) -> None:
+        if not ids:
+            raise DataError("there is no text to read")
+        self.chunk, self.seed, self.shuffle = chunk, seed, shuffle
+        parts = np.array_split(np.asarray(ids, dtype=np.int64), min(rows, len(ids)))
+        self.width = len(parts[0])
+        self.values = torch.zeros(len(parts), self.width, dtype=torch.long)
+        self.mask = torch.zeros(len(parts), self.width, dtype=torch.bool)
+        for row, part in enumerate(parts):
+            self.values[row, : len(part)] = torch.from_numpy(part)
+            self.mask[row, : len(part)] = True
+
+    def _bounds(self, number: int) -> list[int]:
+        """Where chunks begin and end: none is much shorter than the others."""
+        first = min(self.chunk, self.width)
+        if self.shuffle and self.width > self.chunk:
+            first = int(np.random.default_rng([self.seed, number]).integers((first + 1) // 2, first + 1))
+        rest = self.width - first
+        if not rest:
+            return [0, first]
+        if not self.shuffle:
+            return [0, *range(first, self.width, self.chunk), self.width]
+        chunks = -(-rest // self.chunk)
+        return [0, *(first + rest * n // chunks for n in range(chunks + 1))]
+
+    def batches(self, number: int) -> int:
+        """How many batches an epoch has.
+
+        >>> Running([4, 5, 6, 7, 8], rows=1, chunk=2, seed=1, shuffle=False).batches(0)
+        3
+        """
+        return len(self._bounds(number)) - 1
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch `start` on."""
+        bounds = self._bounds(number)
+        for begin, end in list(pairwise(bounds))[start:]:
+            yield chunk_of(self.values, self.mask, begin, end)
+
+
+def chunk_of(values: Tensor, mask: Tensor, begin: int, end: int) -> Batch:
+    """Some columns of rows (B, W) as a batch, which goes on from the one before unless it is the first.
+
+    >>> chunk_of(torch.tensor([[4, 5, 6]]), torch.ones(1, 3) > 0, 1, 3).continues.tolist()
+    [True]
+    """
+    rows = values.size(0)
+    before = values[:, begin - 1 : begin] if begin else torch.full((rows, 1), BOS)
+    return Batch(
+        {"before": Padded(before, torch.ones(rows, 1, dtype=torch.bool))},
+        Padded(values[:, begin:end], mask[:, begin:end]),
+        torch.arange(rows),
+        continues=torch.full((rows,), begin > 0),
+    )

@@ -1,0 +1,217 @@
+"""Language models from file to text: commands, runs that stop and go on, samples, options that do not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import windlass as api
+from command import refused, windlass
+from windlass.core.errors import DataError, RecipeError
+from windlass.core.tensors import read_tensors
+from windlass.experiment import read_data, run
+from windlass.recipe import compose, parse, setting
+from windlass.training.observe import Silent, Step
+
+TEXT = "the cat sat on the mat.\nthe dog lay on the log.\n" * 40
+TINY = (
+    "model.decoder.size=16",
+    "model.decoder.embedding.size=8",
+    "train.chunk=16",
+    "train.batch_tokens=64",
+    "train.epochs=2",
+    "train.schedule.warmup=5",
+    "train.optimiser.lr=0.02",
+    "train.threads=1",
+    "samples=25",
+)
+SETS = [argument for part in TINY for argument in ("--set", part)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    torch.set_num_threads(1)
+    place = tmp_path_factory.mktemp("lm")
+    (place / "text.txt").write_text(TEXT)
+    (place / "test.txt").write_text("the cat lay on the log.\n")
+    ran = windlass("train", "--task", "lm", place / "text.txt", "--out", place / "model", *SETS)
+    assert ran.code == 0, ran.err
+    (place / "said").write_text(ran.err)
+    return place
+
+
+def test_training_says_what_is_set_aside_and_what_is_to_be_beaten(folder):
+    said = (folder / "said").read_text()
+    assert "no dev file: the last 18" in said
+    assert "baseline on dev: 6-gram: nats" in said
+    assert "baseline on dev: window of 8: nats" in said
+    assert "generate" in said.splitlines()[-2]
+
+
+def test_samples_of_four_stages_are_written(folder):
+    content = (folder / "model" / "training" / "samples.txt").read_text()
+    assert content.count("=== ") == 4
+    assert "=== 1% of training" in content
+    assert "=== 100% of training" in content
+    assert len(content) > 4 * 25
+
+
+def test_evaluate_prints_the_model_beside_both_baselines(folder):
+    ran = windlass("evaluate", folder / "model", folder / "test.txt")
+    assert ran.code == 0, ran.err
+    head, model, ngram, window, last = ran.out.splitlines()
+    assert head.split() == ["nats", "perplexity", "bpc"]
+    assert model.startswith("model ")
+    assert ngram.startswith("6-gram ")
+    assert window.startswith("window of 8 ")
+    assert last.startswith("24 tokens, 0 of them never seen")
+
+
+def test_evaluation_is_the_sum_of_what_score_says_of_every_token(folder):
+    found = json.loads(windlass("evaluate", folder / "model", folder / "test.txt", "--json").out)
+    scored = json.loads(windlass("score", folder / "model", folder / "test.txt", "--json").out)
+    total = sum(map(math.log, scored["probabilities"]))
+    assert scored["tokens"] == list("the cat lay on the log.\n")
+    assert scored["logprob"] == pytest.approx(total)
+    assert found["metrics"]["nats"] == pytest.approx(-total / 24, abs=1e-4)
+    assert found["metrics"]["perplexity"] == pytest.approx(math.exp(-total / 24), abs=1e-3)
+    assert set(found["baselines"]) == {"6-gram", "window of 8"}
+
+
+def test_generate_goes_on_after_a_prompt_and_the_same_seed_writes_the_same(folder):
+    first, again, other = (
+        windlass("generate", folder / "model", "--prompt", "the cat", "--length", "30", "--seed", seed)
+        for seed in ("1", "1", "2")
+    )
+    assert first.code == 0, first.err
+    assert first.out == again.out != other.out
+    assert first.out.startswith("the cat")
+    assert len(first.out) == len("the cat") + 30 + 1
+
+
+def test_generate_ends_before_a_stop_and_takes_the_likeliest_if_told(folder):
+    whole = windlass("generate", folder / "model", "--search", "greedy", "--length", "40").out
+    stop = whole[8:11]
+    cut = windlass("generate", folder / "model", "--search", "greedy", "--length", "40", "--stop", stop).out
+    assert cut == whole[: whole.index(stop)] + "\n"
+    narrow = windlass("generate", folder / "model", "--top-k", "1", "--length", "40").out
+    assert narrow == whole  # of one token there is no choice
+
+
+def test_a_prompt_is_read_and_not_only_printed(folder):
+    model = api.load(folder / "model")
+    a, b = (model.score([f"{begin}at"])[0].probabilities[-1] for begin in ("the c", "the d"))
+    assert a != b
+    streamed = list(model.stream("the c", length=10, seed=5))
+    assert "".join(streamed) == model.generate("the c", length=10, seed=5)
+    assert len(streamed) == 10
+
+
+def test_what_is_drawn_has_the_probability_that_score_gives_it(folder):
+    model = api.load(folder / "model")
+    greedy = model.generate("the", length=1, top_k=1)
+    letters = sorted(set(TEXT))
+    chances = {letter: model.score(["the" + letter])[0].probabilities[-1] for letter in letters}
+    assert max(chances, key=chances.__getitem__) == greedy
+
+
+def test_a_prompt_with_unknown_symbols_is_told(folder):
+    assert "never seen 'Ω'" in windlass("generate", folder / "model", "--prompt", "Ω", "--length", "3").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "MODEL", "TEXT"), "use generate"),
+        (("explain", "MODEL", "the", "--out", "x.png"), "no source to look at"),
+        (("generate", "MODEL", "--search", "beam"), "no best text"),
+        (("generate", "MODEL", "--temperature", "0"), "--temperature"),
+        (("evaluate", "MODEL", "TEXT", "--beam", "3"), "no search"),
+    ],
+)
+def test_what_a_language_model_cannot_do_is_told_in_one_line(folder, arguments, said):
+    known = {"MODEL": folder / "model", "TEXT": folder / "test.txt"}
+    assert said in refused(*(known.get(a, a) for a in arguments))
+
+
+def test_other_models_do_not_generate(tiny_model):
+    assert "not a language model" in refused("generate", tiny_model)
+    assert "--rows" in refused("evaluate", tiny_model, "x.tsv", "--rows", "2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"task": "text", "train": {"chunk": 5}}, "train.chunk: 5 is for a language model"),
+        ({"task": "text", "samples": 5}, "samples: 5 is for a language model"),
+        ({"task": "text", "ngrams": 5}, "ngrams: 5 is for a language model"),
+    ],
+)
+def test_what_is_for_a_language_model_alone_is_refused_elsewhere(settings, said):
+    with pytest.raises(RecipeError, match=said):
+        parse(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("search=beam", "no best text"),
+        ("train.sampling=constant", "train.sampling has no use with train.chunk"),
+        ("train.chunk=100000", "lower it"),
+        ("model.decoder.context=attention", "there is no memory"),
+        ("source=text", "task lm reads none"),
+    ],
+)
+def test_what_does_not_go_with_a_language_model_is_refused(text, said):
+    with pytest.raises(RecipeError, match=said):
+        compose("lm", None, [setting(text)])
+
+
+def test_pairs_are_not_texts_and_texts_are_not_pairs():
+    with pytest.raises(DataError, match="not from pairs"):
+        api.fit([("a", "b")], task="lm")
+    with pytest.raises(DataError, match="list of texts is for task lm"):
+        api.fit(["a", "b"])
+
+
+class StopAfter(Silent):
+    """Wants to stop after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def step(self, step: Step) -> None:
+        if step.step == self.steps:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stop", [3, 27, 30])
+def test_a_run_of_running_text_that_is_stopped_and_resumed_equals_one_never_stopped(tmp_path, stop):
+    (tmp_path / "text.txt").write_text(TEXT)
+    settings = [setting(text) for text in (*TINY, "model.decoder.dropout=0.2", "samples=5")]
+    recipe = compose("lm", None, [{"data": {"train": [str(tmp_path / "text.txt")]}}, *settings])
+    data = read_data(recipe)
+    whole = run(recipe, data, tmp_path / "whole", Silent())
+    assert run(recipe, data, tmp_path / "part", StopAfter(stop)).fitted.reason == "interrupted"
+    torch.manual_seed(99)
+    part = run(recipe, data, tmp_path / "part", Silent(), resume=True)
+    assert whole.fitted.steps == part.fitted.steps > 30
+    a, b = (read_tensors(tmp_path / name / "weights.safetensors")[0] for name in ("whole", "part"))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert whole.dev is not None
+    assert whole.dev.metrics == part.dev.metrics  # type: ignore[union-attr]
+
+
+def test_samples_change_nothing_of_a_run(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT)
+    weights = []
+    for samples in ("null", "20"):
+        settings = [setting(text) for text in (*TINY, "model.decoder.dropout=0.2", f"samples={samples}")]
+        recipe = compose("lm", None, [{"data": {"train": [str(tmp_path / "text.txt")]}}, *settings])
+        run(recipe, read_data(recipe), tmp_path / samples, Silent())
+        weights.append(read_tensors(tmp_path / samples / "weights.safetensors")[0])
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
