@@ -342,3 +342,12 @@ def test_the_observer_hears_the_plan(tmp_path):
     again = Recorder(stop_at=4)
     train(tmp_path, again, minutes=5, epochs=4, resume=True)
     assert again.plan.done == 3
+
+
+def test_weights_that_a_step_has_changed_are_told_by_their_version(tmp_path):
+    model = build()
+    before = {name: (p._version, p.detach().clone()) for name, p in model.named_parameters()}
+    train(tmp_path, Recorder(1), model=model)
+    changed = [n for n, p in model.named_parameters() if not torch.equal(p, before[n][1])]
+    assert changed
+    assert all(dict(model.named_parameters())[n]._version > before[n][0] for n in changed)

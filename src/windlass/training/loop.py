@@ -284,6 +284,8 @@ class _Run:
             raise self._refuse(wrong)  # before the weights are touched
         set_rate(self.optimiser, state.rate)
         self.optimiser.step()
+        # A fused optimiser writes without counting it, and what evaluation lays out anew goes by that count.
+        torch.autograd.graph.increment_version(self.trained)
         self.average.stepped(self.model)
         self.carry = scored.carry
         state.step += 1
