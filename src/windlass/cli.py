@@ -17,6 +17,13 @@ __all__ = ["app", "language", "look", "main", "train", "use"]
 
 cli_speed.register(app)
 
+ORDER = (
+    *("train", "evaluate", "predict", "score", "generate", "explain"),
+    *("bench", "quantise", "doctor", "recipes", "demo"),
+)
+"""How help lists the commands: in the order a user needs them."""
+app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
+
 
 def _version(show: bool) -> None:
     if show:
