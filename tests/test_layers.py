@@ -11,7 +11,7 @@ ROOT = Path(windlass.__file__).parent
 ORDER = """
 core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling language evaluate
 quantise bench baseline explain auto further worker dataset stages experiment api demo_data demo portions flags __init__
-cli_speed commands cli
+commands cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from windlass import __version__, cli_speed
-from windlass.commands import language, look, train, use
+from windlass import __version__
+from windlass.commands import language, look, speed, train, use
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
 
-__all__ = ["app", "language", "look", "main", "train", "use"]
-
-
-cli_speed.register(app)
+__all__ = ["app", "language", "look", "main", "speed", "train", "use"]
 
 ORDER = (
     *("train", "evaluate", "predict", "score", "generate", "explain"),

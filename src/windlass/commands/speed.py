@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from rich.table import Table
 from windlass import flags
 from windlass.bench import Figure, bench, made_up, peak_memory
 from windlass.bundle import Bundle
+from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
 from windlass.data.readers import read
 from windlass.evaluate import evaluate
@@ -25,10 +26,7 @@ from windlass.portions import portions
 from windlass.quantise import quantise
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
+@app.command("bench")
 def bench_command(
     folder: flags.Folder,
     file: Annotated[
@@ -50,9 +48,9 @@ def bench_command(
         torch.set_num_threads(threads)
     if file is None:
         texts = made_up(bundle.codecs.source.tokens)
-        _say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
+        say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
     else:
-        texts = [line for part in portions(file, bundle.recipe.data.max_length, _say) for line in part if line]
+        texts = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
         if not texts:
             raise DataError(f"{file}: nothing to measure with: it has no line that is not blank")
     found = bench(bundle, texts, batch or (1, 32), seconds)
@@ -97,14 +95,13 @@ def _plain(figure: Figure) -> dict[str, Any]:
     }
 
 
+@app.command("quantise")
 def quantise_command(
     folder: flags.Folder,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="the folder for the model in 8 bits")],
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="data with the right answers, to show the loss on")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="the folder for the model in 8 bits", show_default=False)
-    ] = ...,  # type: ignore[assignment]
     json_: flags.Json = False,
 ) -> None:
     """Write a model in 8 bits.
@@ -122,7 +119,7 @@ def quantise_command(
             raise DataError(f"{file}: no examples to show the loss on")
         before = evaluate([bundle], result.examples).metrics
         after = evaluate([small], result.examples).metrics
-        small = Bundle(small.recipe, small.codecs, small.model, after, small.int8)
+        small = replace(small, scores=after)
     small.save(out)
     if (cheap := load_baseline(folder)) is not None:
         save_baseline(out, cheap)
@@ -135,17 +132,5 @@ def quantise_command(
         print(f"{name:10} {value:7.2f} -> {small.scores[name]:7.2f}")
     print(f"{'weights':10} {sizes[0]:7.2f} -> {sizes[1]:7.2f} MB")
     if file is None:
-        _say("what it costs in quality was not measured: give a data file to see it")
-    _say(f"model in {out}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line.
-
-    >>> app = typer.Typer()
-    >>> register(app)
-    >>> [command.name for command in app.registered_commands]
-    ['bench', 'quantise']
-    """
-    app.command("bench")(bench_command)
-    app.command("quantise")(quantise_command)
+        say("what it costs in quality was not measured: give a data file to see it")
+    say(f"model in {out}")
