@@ -377,7 +377,7 @@ class TextHead(nn.Module):
         return Scored(loss, target.mask.sum(), terms)
 
     def _linked(self, weights: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention (B, T, S) and gold links side by side: the row of a word, or the row after it, which has read it."""
+        """Attention (B, T, S) and gold links side by side: a word's own row, or the next, which has read it."""
         context = self.options.context
         late = isinstance(context, AttentionContext) and context.links == "reading"
         return (weights[:, 1:], gold[:, :-1]) if late else (weights, gold)
