@@ -14,6 +14,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.records import Memory, Padded, Prediction, Span
 from windlass.data.examples import Source, joined
 from windlass.data.labels import LabelCodec, TagsCodec
+from windlass.data.pairs import PairCodec
 from windlass.data.schemes import spans
 from windlass.data.words import WordsCodec
 from windlass.heads.label import LabelHead
@@ -96,12 +97,20 @@ def _labels(
     codecs = bundles[0].codecs
     answers = [b.model.head(memory) for b, memory in zip(bundles, memories, strict=True)]
     probabilities = _mean([logp.exp() for logp, _ in answers])
-    weighed = [weights for _, weights in answers if weights is not None]
+    pair = codecs.source if isinstance(codecs.source, PairCodec) else None
+    # Of a pair, the second text's words over the first's; else how much each word counted.
+    given = [memory.links for memory in memories] if pair else [weights for _, weights in answers]
+    weighed = [weights for weights in given if weights is not None]
+    shares = _mean(weighed) if weighed else None
     found = []
     for n, source in enumerate(sources):
         chances = probabilities[n].tolist()
         order = sorted(range(len(chances)), key=lambda label: -chances[label])
-        pieces = codecs.pieces(source)
+        pieces, beside = codecs.pieces(source), tuple(pair.second_pieces(source)) if pair else ()
+        attention = None
+        if shares is not None:
+            rows = shares[n, : len(beside), : len(pieces)] if pair else shares[n, None, : len(pieces)]
+            attention = tuple(map(tuple, rows.tolist()))
         one = Prediction(
             text="",
             tokens=(),
@@ -109,7 +118,8 @@ def _labels(
             confidence=0.0,
             source_tokens=pieces,
             unknown=codecs.source.unknown(source),
-            attention=(tuple(_mean(weighed)[n, : len(pieces)].tolist()),) if weighed else None,
+            attention=attention,
+            second_tokens=beside,
             labels={codecs.target.token(label): chances[label] for label in order},
         )
         ranked = [

@@ -4,7 +4,8 @@ of a text    copy                         the source itself
              most frequent                the commonest target of the training data
              letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
 of a label   most frequent                the commonest label
-             bag of words                 a linear model of which words and pairs of words a text has
+             bag of words                 a linear model of which words and pairs of words a text has; of a pair of
+                                          texts, of which words both have, and which one of them alone
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
 """
@@ -30,8 +31,8 @@ LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
 
 
-def fit(train: Pairs, target: str = "text") -> list[AnyBaseline]:
-    """Return every baseline that makes sense for the data and the kind of its target, the simplest first.
+def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBaseline]:
+    """Return every baseline that makes sense for the data and the kinds of its sides, the simplest first.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
@@ -39,7 +40,7 @@ def fit(train: Pairs, target: str = "text") -> list[AnyBaseline]:
     if not train:
         raise DataError("a baseline needs training examples, and there are none")
     if target == "label":
-        return [most_frequent(train), BagOfWords.fit(train)]
+        return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
@@ -54,6 +55,7 @@ def best_baseline(
     references: Sequence[Sequence[str]],
     metric: str,
     target: str = "text",
+    source: str = "text",
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
 
@@ -63,7 +65,7 @@ def best_baseline(
     measure = find(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, target),
+        fit(train, target, source),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 

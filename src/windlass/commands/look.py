@@ -27,6 +27,7 @@ def doctor(
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="a dev file, to look for what is in both")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
     task: Annotated[
@@ -39,7 +40,7 @@ def doctor(
     """Look for what is wrong with data, before training does."""
     if task not in TASKS:
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
-    options = reading(columns(source, target, alignment, format))
+    options = reading(columns(source, target, alignment, format, second), parse(default(task)))
     if TASKS[task].reads_nothing:
         report = examine_texts(files, options, dev)
     else:

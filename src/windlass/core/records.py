@@ -135,6 +135,8 @@ class Memory(Record):
     prefix: Padded | None = None  # ids a decoder must read before it begins
     limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
     layout: str = "tokens"  # what the S places are
+    second: Memory | None = None  # of a pair: what was made of the second text
+    links: Tensor | None = None  # (B, S of the second, S) of a pair: how the second text's words look at the first's
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
@@ -251,3 +253,4 @@ class Prediction:
     offsets: tuple[tuple[int, int], ...] = ()  # of tags: where in the input each of source_tokens is
     spans: tuple[Span, ...] = ()  # of tags: the parts of the input that they name
     chances: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags: each one's probability at each word
+    second_tokens: tuple[str, ...] = ()  # of a pair: those of the second text; attention has a row for each

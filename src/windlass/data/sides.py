@@ -19,6 +19,7 @@ from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
+from windlass.data.pairs import PairCodec, PairOptions
 from windlass.data.words import WordsCodec, WordsOptions
 
 
@@ -29,7 +30,9 @@ def _text_unless_said(value: Any) -> Any:
 
 
 SourceOptions = Annotated[
-    TextOptions | WordsOptions | NothingOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+    TextOptions | WordsOptions | NothingOptions | PairOptions,
+    Field(discriminator="kind"),
+    BeforeValidator(_text_unless_said),
 ]
 """Every kind of source a recipe can name; one that names none is text."""
 TargetOptions = Annotated[
@@ -37,13 +40,14 @@ TargetOptions = Annotated[
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 
-SourceCodec = TextCodec | WordsCodec | NothingCodec
+SourceCodec = TextCodec | WordsCodec | NothingCodec | PairCodec
 TargetCodec = TextCodec | LabelCodec | TagsCodec
 
-SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[NothingCodec]] = {
+SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[NothingCodec] | type[PairCodec]] = {
     "text": TextCodec,
     "words": WordsCodec,
     "none": NothingCodec,
+    "pair": PairCodec,
 }
 TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
     "text": TextCodec,
@@ -52,7 +56,9 @@ TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
 }
 
 
-def fit_source(options: TextOptions | WordsOptions | NothingOptions, sources: Iterable[Source]) -> SourceCodec:
+def fit_source(
+    options: TextOptions | WordsOptions | NothingOptions | PairOptions, sources: Iterable[Source]
+) -> SourceCodec:
     """Learn how a source becomes ids.
 
     >>> len(fit_source(TextOptions(), ["abc"]))
@@ -62,6 +68,8 @@ def fit_source(options: TextOptions | WordsOptions | NothingOptions, sources: It
         return WordsCodec.fit(options, sources)
     if isinstance(options, NothingOptions):
         return NothingCodec.fit(options, sources)
+    if isinstance(options, PairOptions):
+        return PairCodec.fit(options, sources)
     return TextCodec.fit(options, sources)
 
 

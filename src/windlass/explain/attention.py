@@ -10,12 +10,13 @@ from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
+from windlass.data.examples import Source, joined
 from windlass.decoding.options import SearchOptions
 from windlass.evaluate import predict, score
 from windlass.explain.render import Heat, sheet
 
 
-def explain(bundle: Bundle, text: str, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
+def explain(bundle: Bundle, text: Source, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
     """Predict for one text, or force a given target, and return it with the attention on the way.
 
     >>> from windlass.bundle import Codecs
@@ -26,7 +27,7 @@ def explain(bundle: Bundle, text: str, target: str | None = None, search: Search
     >>> len(found.attention), found.source_tokens
     (3, ('a', 'b', '</s>'))
     """
-    if not text.strip():
+    if not joined(text).strip():
         raise WindlassError("there is nothing to explain in a blank text")
     if target is not None and not target.strip():
         raise WindlassError("there is nothing to explain in a blank target")
@@ -58,8 +59,10 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             continue
         if p.attention is None:
             raise WindlassError(
-                "this model has no attention to draw (its decoder's context, or its pool, is not attention); "
+                "this model has no attention to draw (its decoder's context, its pool, or the encoder of its pairs "
+                "has none); "
                 "name the file .json for tokens and probabilities"
             )
-        heats.append(Heat(p.attention, p.source_tokens, p.tokens, p.text or None))
+        rows = p.second_tokens or p.tokens  # of a pair, the second text's words over the first's
+        heats.append(Heat(p.attention, p.source_tokens, rows, p.text or None))
     return sheet(heats, path, title)

@@ -178,7 +178,38 @@ class Attended(Pool):
         return context.squeeze(1), weights.squeeze(1)
 
 
+@final
+class MeanMax(Pool):
+    """The mean of all states and the largest value of every unit, side by side.
+
+    v = [(1 / S) sum_j h_j; max_j h_j]
+
+    >>> memory = Memory(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]]), torch.zeros(1, 1))
+    >>> MeanMax(1)(memory)[0].tolist()
+    [[1.5, 2.0]]
+    """
+
+    class Options(BaseOptions):
+        """Mean and maximum of all states."""
+
+        kind: Literal["mean_max"] = "mean_max"
+
+        def build(self, size: int) -> MeanMax:
+            """Make it."""
+            return MeanMax(size)
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.mean, self.max, self.size = Mean(size), Max(size), 2 * size
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Both, over real places; zeros where there is none."""
+        return torch.cat([self.mean(memory)[0], self.max(memory)[0]], dim=1), None
+
+
 PoolOptions = Annotated[
-    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options, Field(discriminator="kind"), named
+    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options | MeanMax.Options,
+    Field(discriminator="kind"),
+    named,
 ]
 """Every pooling a recipe can name."""
