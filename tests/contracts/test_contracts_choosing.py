@@ -184,6 +184,18 @@ def test_probabilities_sum_to_one_and_the_loss_is_the_forced_score(name):
         assert close(m(given).loss_sum, -forced.sum())
 
 
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("pair attention")])
+def test_the_words_of_a_second_text_look_at_real_words_of_the_first_alone(name):
+    m = fresh(name)
+    with torch.no_grad():
+        narrow, wide = (m.encode(batch(m, wider=wider)) for wider in (0, 2))
+    T, S = narrow.second.mask.size(1), narrow.mask.size(1)
+    real = narrow.second.mask[..., None]
+    assert close(narrow.links * real, wide.links[:, :T, :S] * real)
+    assert not wide.links[:, :, S:].any()
+    assert close(narrow.links.sum(-1), torch.ones_like(narrow.links.sum(-1)))
+
+
 @every
 def test_no_answer_is_more_probable_than_the_one_that_is_chosen(name):
     m = fresh(name)

@@ -25,8 +25,9 @@ from windlass.data.findings import Findings
 from windlass.data.pairs import PairCodec
 from windlass.evaluate import alignment_figures, evaluate, predict, score
 from windlass.experiment import baseline_metrics
-from windlass.explain.attention import draw, explain
+from windlass.explain.attention import draw, explain, self_attention
 from windlass.explain.confusion import draw_confusion
+from windlass.explain.render import sheet
 from windlass.metrics.text import signatures
 from windlass.portions import SIZE, portions
 
@@ -139,8 +140,9 @@ def predict_command(
 ) -> None:
     """Write an output for every line of input.
 
-    A line in, a line out, in order; a blank line for a blank line. A pair is two texts with a tab between them. A tagger also takes a CoNLL or CoNLL-U file, and
-    writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
+    A line in, a line out, in order; a blank line for a blank line. A pair is two texts with a tab between them. A
+    tagger also takes a CoNLL or CoNLL-U file, and writes it with its own tags; of a text that is not cut into words it
+    cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
     if bundles[0].task.reads_nothing:
@@ -253,10 +255,19 @@ def explain_command(
     ] = None,
     beam: flags.BeamSize = None,
     search: flags.Kind = None,
+    inside: Annotated[
+        bool, typer.Option("--self-attention", help="draw what the places of the input look at inside the encoder")
+    ] = False,
     device: flags.Device = "cpu",
 ) -> None:
     """Draw what a model looks at while it writes."""
     bundle = Bundle.load(folder, device)
+    if inside:
+        if any(given is not None for given in (second, target, beam, search)):
+            raise WindlassError("--self-attention is of the input alone: leave --second, --target and the search out")
+        sheet(self_attention(bundle, text), out)
+        say(f"written to {out}")
+        return
     if bundle.task.reads_nothing:
         raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None

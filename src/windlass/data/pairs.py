@@ -21,9 +21,7 @@ def _text_unless_said(value: Any) -> Any:
     return {"kind": "text", **value} if isinstance(value, dict) else value
 
 
-EachOptions = Annotated[
-    TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
-]
+EachOptions = Annotated[TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)]
 """How a text of a pair can become tokens; what names no kind is text."""
 
 

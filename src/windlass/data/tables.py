@@ -261,7 +261,9 @@ def _named_keys(name: str, names: list[str], options: DataOptions, notes: list[s
             keys[part] = column
     if isinstance(options.source, int) or isinstance(options.target, int):
         beside = f", the second text {keys['second']!r}" if "second" in keys else ""
-        notes.append(f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order")
+        notes.append(
+            f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order"
+        )
     return keys
 
 

@@ -39,7 +39,9 @@ class CompareOptions(BaseOptions):
     'scaled_dot'
     """
 
-    score: AttentionOptions = Field(ScaledDot.Options(), description="how well a word of one text fits one of the other")
+    score: AttentionOptions = Field(
+        ScaledDot.Options(), description="how well a word of one text fits one of the other"
+    )
     size: int = Field(128, ge=1, description="units of the comparison")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into the comparison and comes out of it")
     compose: BelowOptions | None = Field(None, description="a recurrent network over the comparisons; not given: none")
@@ -60,8 +62,8 @@ class PairEncoder(Encoder):
     c_j = sum_i a_ji h_i,  a = softmax_i(score(k_j, h_i))          word j of one text over the words i of the other
     m_j = relu(W [k_j; c_j; k_j - c_j; k_j * c_j] + b)             then, if told, a recurrence over all m_j
 
-    Both texts are treated so, with the same weights (Parikh et al. 2016; with a recurrence Chen et al. 2017). The memory
-    has the first text's states, and the second's behind them; `links` are the second's words over the first's.
+    Both texts are treated so, with the same weights (Parikh et al. 2016; with a recurrence Chen et al. 2017). The
+    memory has the first text's states, and the second's behind them; `links` are the second's words over the first's.
 
     >>> from windlass.core.records import Padded
     >>> options = PairEncoder.Options(reader={"kind": "recurrent", "size": 3}, attention={"size": 5})
