@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from windlass.bench import Figure, bench, made_up, peak_memory
 from windlass.bundle import Bundle
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
+from windlass.data.pairs import PairCodec
 from windlass.data.readers import read
 from windlass.evaluate import evaluate
 from windlass.experiment import check_folder, load_baseline, save_baseline
@@ -48,6 +50,8 @@ def bench_command(
         torch.set_num_threads(threads)
     if file is None:
         texts = made_up(bundle.codecs.source.tokens)
+        if isinstance(bundle.codecs.source, PairCodec):
+            texts = [f"{first}\t{second}" for first, second in pairwise(texts)]
         say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
     else:
         texts = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
