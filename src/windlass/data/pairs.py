@@ -15,13 +15,18 @@ from windlass.data.examples import Source
 from windlass.data.words import WordsCodec, WordsOptions
 
 
-def _text_unless_said(value: Any) -> Any:
+def text_unless_said(value: Any) -> Any:
+    """Options of a side by the name of their kind alone, or of kind `text` where they name none.
+
+    >>> text_unless_said("words"), text_unless_said({"lowercase": True})
+    ({'kind': 'words'}, {'kind': 'text', 'lowercase': True})
+    """
     if isinstance(value, str):
         return {"kind": value}
     return {"kind": "text", **value} if isinstance(value, dict) else value
 
 
-EachOptions = Annotated[TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)]
+EachOptions = Annotated[TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(text_unless_said)]
 """How a text of a pair can become tokens; what names no kind is text."""
 
 

@@ -19,24 +19,17 @@ from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
-from windlass.data.pairs import PairCodec, PairOptions
+from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
 from windlass.data.words import WordsCodec, WordsOptions
-
-
-def _text_unless_said(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"kind": value}
-    return {"kind": "text", **value} if isinstance(value, dict) else value
-
 
 SourceOptions = Annotated[
     TextOptions | WordsOptions | NothingOptions | PairOptions,
     Field(discriminator="kind"),
-    BeforeValidator(_text_unless_said),
+    BeforeValidator(text_unless_said),
 ]
 """Every kind of source a recipe can name; one that names none is text."""
 TargetOptions = Annotated[
-    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(text_unless_said)
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
-from windlass.nn.pooling import Mean
+from windlass.nn.pooling import mean
 from windlass.nn.recurrence import Stack, StackOptions
 from windlass.nn.selfattention import AttentionLayer, LearnedPositions, sinusoids
 
@@ -35,6 +34,7 @@ class AttentionEncoder(TokenEncoder):
 
     Attention does not know the order of places: positions tell it, or the recurrent network `below`.
 
+    >>> import torch
     >>> from windlass.core.records import Padded
     >>> from windlass.nn.embedding import Learned
     >>> options = AttentionEncoder.Options(size=4, heads=2, hidden=8, embedding=Learned(size=3))
@@ -90,7 +90,6 @@ class AttentionEncoder(TokenEncoder):
             for _ in range(options.layers)
         )
         self.last = nn.LayerNorm(self.size) if options.norm == "before" else nn.Identity()
-        self.mean = Mean(self.size)
 
     def forward(self, batch: Batch) -> Memory:
         """Look at the tokens of `source`."""
@@ -113,5 +112,4 @@ class AttentionEncoder(TokenEncoder):
             x, weights = layer(x, source.mask)
             seen.append(weights)
         states = self.last(x) * source.mask[..., None]
-        summary, _ = self.mean(Memory(states, source.mask, torch.zeros(0)))
-        return Memory(states, source.mask, summary, limit=source.lengths), tuple(seen)
+        return Memory(states, source.mask, mean(states, source.mask), limit=source.lengths), tuple(seen)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-import torch
-
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
 from windlass.nn.convolution import ConvolutionOptions, Convolutions
-from windlass.nn.pooling import Max
+from windlass.nn.pooling import largest
 
 
 @final
@@ -20,6 +18,7 @@ class ConvolutionEncoder(TokenEncoder):
 
     It has no last state: a decoder starts from its summary.
 
+    >>> import torch
     >>> from windlass.core.records import Padded
     >>> from windlass.nn.embedding import Learned
     >>> encoder = ConvolutionEncoder.Options(size=4, widths=(2, 3), embedding=Learned(size=3)).build(vocabulary=10)
@@ -43,11 +42,9 @@ class ConvolutionEncoder(TokenEncoder):
         super().__init__(vocabulary, options)
         self.layers = Convolutions(self.width, options)
         self.size = self.layers.size
-        self.strongest = Max(self.size)
 
     def forward(self, batch: Batch) -> Memory:
         """Slide over the tokens of `source`."""
         source = batch.inputs["source"]
-        memory = Memory(self.layers(self.vectors(batch), source.mask), source.mask, torch.zeros(0))
-        summary, _ = self.strongest(memory)
-        return Memory(memory.states, source.mask, summary, limit=source.lengths)
+        states = self.layers(self.vectors(batch), source.mask)
+        return Memory(states, source.mask, largest(states, source.mask), limit=source.lengths)

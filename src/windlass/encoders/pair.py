@@ -18,7 +18,7 @@ from windlass.encoders.base import Encoder, EncoderBase, Sizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
-from windlass.nn.pooling import Mean
+from windlass.nn.pooling import mean
 from windlass.nn.recurrence import Stack
 
 ReaderOptions = Annotated[
@@ -125,7 +125,6 @@ class _Compare(nn.Module):
         if options.compose is not None:
             self.stack = Stack(options.size, options.compose, options.compose.bidirectional)
             self.size = self.stack.size
-        self.mean = Mean(self.size)
 
     def forward(self, first: Memory, second: Memory) -> Memory:
         """Compare each text's words with what they find in the other."""
@@ -139,8 +138,7 @@ class _Compare(nn.Module):
         states = self._drop(torch.relu(self.layer(self._drop(seen)))) * memory.mask[..., None]
         if self.stack is not None:
             states, _ = self.stack(states, memory.mask)
-        summary, _ = self.mean(Memory(states, memory.mask, memory.summary))
-        return Memory(states, memory.mask, summary, limit=memory.limit)
+        return Memory(states, memory.mask, mean(states, memory.mask), limit=memory.limit)
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)
