@@ -73,8 +73,10 @@ def _places(ids: Ids) -> int:
 
 def _longest(example: Encoded) -> int:
     """How many places a row needs for the longest of its inputs; letters of words are no places of their own."""
-    others = [len(ids) for ids in (example.more or {}).values() if not _nested(ids)]
-    return max(_places(example.source), *others) if others else _places(example.source)
+    places = _places(example.source)
+    if example.more is None:
+        return places
+    return max([places, *(len(ids) for ids in example.more.values() if not _nested(ids))])
 
 
 def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tensor:
