@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.data.loader import Encoded, Loader
 from windlass.data.pairs import PairCodec, PairOptions, both
 from windlass.data.readers import DataOptions, read
 from windlass.dataset import as_data
+from windlass.experiment import fit_codecs, load_vectors
 from windlass.recipe import compose, setting
 
 PAIRS = [("a cat sleeps", "an animal rests"), ("a dog", "a cat")]
@@ -103,3 +105,19 @@ def test_what_does_not_go_together_is_told(task, key, said):
     with pytest.raises(RecipeError) as caught:
         compose(task, None, [setting(key)])
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_word_vectors_reach_every_network_of_a_pair(shared, tmp_path):
+    (tmp_path / "v.txt").write_text("cat 1 2\ndog 3 4\n")
+    embedding = {"kind": "vectors", "path": str(tmp_path / "v.txt"), "size": 2}
+    over = {"model": {"encoder": {"shared": shared, "reader": {"embedding": embedding}}}}
+    recipe = compose("entail", None, [over, setting("source.each.tokens.min_count=1")])
+    bundle = Bundle.new(recipe, fit_codecs(recipe, as_data([(pair, "x") for pair in PAIRS], None, recipe).train))
+    said: list[str] = []
+    load_vectors(bundle, said.append)
+    encoder = bundle.model.encoder
+    for network in (encoder.reader, encoder.other or encoder.reader):
+        cat = bundle.codecs.source.tokens.encode("cat")[0]
+        assert network.embedding.table[cat].tolist() == [1.0, 2.0]
+    assert len(said) == (1 if shared else 2)
