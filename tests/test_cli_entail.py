@@ -14,13 +14,14 @@ SMALL = [
     argument
     for part in (
         "model.encoder.reader.size=16",
-        "model.encoder.reader.embedding={kind: learned, size: 16}",
-        "model.encoder.attention={score: {kind: cosine, scale: 10}, size: 16}",
-        "model.head={kind: label, pool: max}",
+        "model.encoder.reader.embedding={kind: learned, size: 16, dropout: 0}",
+        "model.encoder.attention={score: {kind: cosine, scale: 10}, size: 16, dropout: 0, compose: null}",
+        "model.head={kind: label, pool: max, hidden: [], dropout: 0}",
+        "loss.label_smoothing=0",
         "train.optimiser.lr=0.02",
         "train.schedule.warmup=2",
         "train.average=none",
-        "train.batch_tokens=150",
+        "train.batch_tokens=30",
         "train.threads=1",
     )
     for argument in ("--set", part)

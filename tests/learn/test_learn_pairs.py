@@ -16,6 +16,7 @@ QUICK = {
     "train.average": "none",
     "train.batch_tokens": 60,
     "train.threads": 1,
+    "loss.label_smoothing": 0.0,
 }
 SMALL = QUICK | {
     "model.encoder.reader": {
