@@ -135,6 +135,8 @@ class Memory(Record):
     prefix: Padded | None = None  # ids a decoder must read before it begins
     limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
     layout: str = "tokens"  # what the S places are
+    lower: Memory | None = None  # where places are sentences: their words, (B, P * S, Dw), a sentence after the other
+    within: Tensor | None = None  # (B, P, S) how much each word counted in its sentence, where that was weighed
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
