@@ -121,7 +121,11 @@ class _Rows:
                 yield cut(example, self.target, self.document)
             except DataError as error:
                 what = str(error).removeprefix(f"{example.place}: ")
-                kind = "unequal numbers of words and tags" if self.document is None else "unequal numbers of sentences and tags"
+                kind = (
+                    "unequal numbers of words and tags"
+                    if self.document is None
+                    else "unequal numbers of sentences and tags"
+                )
                 self._add(row.line, 1, kind, what, "skipped")
         for file, places in self.stray.items():
             what = f"spaces around the text on {len(set(places))} lines from here"
