@@ -25,7 +25,7 @@ def names(monkeypatch) -> PlaceNames:
 
 def test_the_demo_scores_shows_draws_and_says_what_to_type_next(names, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    demo.demonstrate("greek", 0.02, Path("my runs"), 1, Silent())
+    assert demo.demonstrate("greek", 0.02, Path("my runs"), 1, Silent())
     out = capsys.readouterr().out
     assert "held out: 18 names" in out
     assert "(baseline, letter by letter:" in out

@@ -135,9 +135,16 @@ def test_a_recipe_that_is_no_text_is_refused(tmp_path):
         compose(None, tmp_path)
 
 
+READS = {"kind": "attention", "query": "current", "links": "reading"}
+
+
 def test_a_figure_to_choose_by_must_be_one_there_is():
     assert Recipe(task="translate", choose_by="chrf").choose_by == "chrf"
     with pytest.raises(RecipeError, match="choose_by: translate has no figure 'chrff': did you mean 'chrf'"):
         parse({"task": "translate", "choose_by": "chrff"})
+    with pytest.raises(RecipeError, match="links: reading is for gold links"):
+        parse({"model": {"decoder": {"context": READS, "readout": "deep"}}})
+    with pytest.raises(RecipeError, match="links: reading needs query: current"):
+        parse({"model": {"decoder": {"context": READS | {"query": "previous"}}}, "data": {"alignment": 3}})
     with pytest.raises(RecipeError, match="choose_by: aer needs gold links"):
         parse({"task": "translate", "choose_by": "aer"})

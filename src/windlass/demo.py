@@ -27,8 +27,10 @@ EVALUATION = 0.25
 """What the evaluations after each epoch add to the time of training, roughly."""
 
 
-def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Observer) -> None:
+def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Observer) -> bool:
     """Make the data, train, score, and draw; everything goes to a folder named after the script.
+
+    False where the user stopped it.
 
     >>> demonstrate("klingon", 1.0, Path("runs"), 1, None)
     Traceback (most recent call last):
@@ -52,7 +54,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
         observer.note(
             f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(folder / 'model'))}"
         )
-        return
+        return False
     test = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (files[2],), "dev": files[1]})})
     held_out = read_data(test).train
     found = evaluate([outcome.bundle], held_out)
@@ -76,6 +78,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     print(f"  {windlass} explain {model} Windhoek --out windhoek.png")
     print(f"  {windlass} evaluate {model} {shlex.quote(files[2])}")
     print(f"  {windlass} train your-pairs.tsv --out your-model")
+    return True
 
 
 def write_names(names: PlaceNames, folder: Path) -> list[str]:

@@ -190,7 +190,8 @@ def evaluate(
 def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict[str, float], dict[str, float]]:
     """Alignment error rate of the attention under forced decoding, and of the diagonal, on examples that have links.
 
-    Every target token is linked to the source token it attends to most; the end marks are left out.
+    Every target token is linked to the source token it attends to most when it is written, or when it has been read
+    (`links: reading`); the end marks are left out.
 
     >>> from windlass.bundle import Codecs
     >>> from windlass.data.codecs import TextCodec, TextOptions
@@ -202,13 +203,16 @@ def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     >>> alignment_figures(bundle, [one])[1]["aer"]
     0.0
     """
+    decoder = bundle.recipe.model.decoder
+    late = decoder is not None and decoder.context.kind == "attention" and decoder.context.links == "reading"
     known = [e for e in examples if e.alignment]
     forced = score(bundle, [(e.source, e.target) for e in known])
     found, diagonals, gold = [], [], []
     for example, prediction in zip(known, forced, strict=True):
         if prediction.attention is None:
             raise DataError("alignments need a model with attention")
-        rows = [row[: len(prediction.source_tokens) - 1] for row in prediction.attention[: len(prediction.tokens)]]
+        words = prediction.attention[late : late + len(prediction.tokens)]
+        rows = [row[: len(prediction.source_tokens) - 1] for row in words]
         found.append(align(rows))
         diagonals.append(diagonal(len(prediction.source_tokens) - 1, len(prediction.tokens)))
         gold.append(set(example.alignment or ()))

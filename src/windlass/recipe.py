@@ -137,6 +137,9 @@ class Recipe(Options):
             hint = nearest(self.choose_by, figures)
             raise ValueError(f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}")
         attends = decoder is not None and decoder.context.kind == "attention"
+        late = decoder is not None and decoder.context.kind == "attention" and decoder.context.links == "reading"
+        if late and self.data.alignment is None:
+            raise ValueError("links: reading is for gold links: name their column in data.alignment, or leave it out")
         if self.choose_by == "aer" and (self.data.alignment is None or not attends):
             raise ValueError("choose_by: aer needs gold links (data.alignment) and a decoder with attention")
 

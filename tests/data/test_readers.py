@@ -93,6 +93,13 @@ def test_a_line_separator_of_unicode_ends_no_line(tmp_path: Path) -> None:
     assert pairs(read(write(tmp_path, "p.tsv", "a\u2028b\tc\u0085d\n"))) == [("a\u2028b", "c\u0085d")]
 
 
+def test_a_csv_may_be_separated_by_semicolons_and_says_so(tmp_path: Path) -> None:
+    found = read(write(tmp_path, "p.csv", 'word;sound\ncat;"k; t"\n'), DataOptions(source="word", target="sound"))
+    assert pairs(found) == [("cat", "k; t")]
+    assert any("semicolons" in note for note in found.notes)
+    assert pairs(read(write(tmp_path, "q.csv", "a;b,c\n"))) == [("a;b", "c")]
+
+
 def test_a_csv_record_may_span_lines_and_keeps_its_first_line(tmp_path: Path) -> None:
     path = write(tmp_path, "p.csv", 'a,"x\ny"\nb,z\n')
     result = read(path)

@@ -334,6 +334,18 @@ def test_with_a_coin_some_steps_are_fed_the_right_token_and_some_their_own():
     assert 8 < sum(took_own) < 32
 
 
+def test_links_of_a_word_are_held_against_the_step_that_writes_or_has_read_it():
+    gold = torch.zeros(2, 3, 4, dtype=torch.float64)
+    gold[0, 0, 1] = gold[1, 1, 0] = 1
+    for links, late in (("writing", 0), ("reading", 1)):
+        model = made(context=attention(query="current") | {"links": links}, readout="deep")
+        memory = model.encode(BATCH)
+        weights = model.head.teach(memory, TARGET.values).weights
+        right = -(weights[0, 0 + late, 1].log() + weights[1, 1 + late, 0].log())
+        scored = model.head.score(memory, TARGET, alignment=gold, alignment_weight=1.0)
+        assert torch.allclose(scored.terms["alignment"], right)
+
+
 def test_losses_are_added_with_their_weights_over_real_places():
     gold = torch.zeros(2, 3, 4, dtype=torch.float64)
     gold[0, 0, 1] = gold[1, 1, 0] = 1

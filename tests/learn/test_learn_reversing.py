@@ -109,15 +109,19 @@ def test_two_different_models_make_an_ensemble(reverser):
             assert together.probabilities[0] == pytest.approx((a.probabilities[0] + b.probabilities[0]) / 2, abs=1e-5)
 
 
-def test_gold_links_teach_attention_where_to_look_and_dev_chooses_by_them(tmp_path):
+@pytest.mark.parametrize("step", ["writing", "reading"])
+def test_gold_links_teach_attention_where_to_look_and_dev_chooses_by_them(tmp_path, step):
     for name, words in (("train", strings("abcd", 2, 4)[50:]), ("dev", strings("abcd", 2, 4)[:50])):
         links = [" ".join(f"{i}-{len(w) - 1 - i}" for i in range(len(w))) for w in words]
         rows = [f"{w}\t{w[::-1]}\t{link}\n" for w, link in zip(words, links, strict=True)]
         (tmp_path / f"{name}.tsv").write_text("".join(rows))
     settings = SMALL | {"data.alignment": 3, "loss.alignment": 1.0, "choose_by": "aer", "train.epochs": 6}
+    if step == "reading":
+        context = {"kind": "attention", "query": "current", "links": "reading"}
+        settings |= {"model.decoder.context": context, "model.decoder.readout": "deep", "train.epochs": 10}
     model = windlass.fit(tmp_path / "train.tsv", tmp_path / "dev.tsv", task="text", settings=settings, quiet=True)
     assert model.bundle.scores["aer"] <= 5
     for found in model.predict(["abc", "dcba"]):
         assert found.attention is not None
-        looked = [row.index(max(row)) for row in found.attention[: len(found.tokens)]]
+        looked = [row.index(max(row)) for row in found.attention[step == "reading" :][: len(found.tokens)]]
         assert looked == list(range(len(looked)))[::-1]

@@ -88,4 +88,5 @@ def demo(
 
     Train on real names, score the model on held-out ones, and draw what it attends to.
     """
-    demonstrate(script, minutes, out, seed, RichProgress())
+    if not demonstrate(script, minutes, out, seed, RichProgress()):
+        raise typer.Exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -143,11 +144,16 @@ def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]
 
 
 def _csv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    return _columns(name, _csv_records(name, found), options, found, notes)
+    return _columns(name, _csv_records(name, found, notes), options, found, notes)
 
 
-def _csv_records(name: str, found: Findings) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for _, line in lines(name, found)), strict=True)
+def _csv_records(name: str, found: Findings, notes: list[str]) -> Iterator[tuple[int, list[str]]]:
+    texts = (line + "\n" for _, line in lines(name, found))
+    first = next(texts, "")
+    delimiter = ";" if ";" in first and "," not in first else ","
+    if delimiter == ";":
+        notes.append(f"{name}: columns are separated by semicolons, as in the first line")
+    reader = csv.reader(itertools.chain([first] if first else [], texts), delimiter=delimiter, strict=True)
     while True:
         begin = reader.line_num + 1
         try:

@@ -43,6 +43,17 @@ class AttentionContext(Options):
     score: AttentionOptions = Field(Additive.Options(), description="how well a query fits a key")
     query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
+    links: Literal["writing", "reading"] = Field(
+        "writing",
+        description="the step whose attention links a word to the source: the one that writes it, or the next, which "
+        "has read it (Chen et al. 2020)",
+    )
+
+    @model_validator(mode="after")
+    def _asks(self) -> AttentionContext:
+        if self.links == "reading" and self.query == "previous":
+            raise ValueError("links: reading needs query: current, the state that has read the word")
+        return self
 
 
 ContextOptions = Annotated[NoContext | SummaryContext | AttentionContext, Field(discriminator="kind"), named]

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Padded, Record, Scored
 from windlass.heads.fused import fused
-from windlass.heads.options import TextHeadOptions
+from windlass.heads.options import AttentionContext, TextHeadOptions
 from windlass.heads.quick import Quick, ready
 from windlass.nn.attention import Attention, Keys
 from windlass.nn.embedding import Embedding
@@ -371,10 +371,16 @@ class TextHead(nn.Module):
             terms["coverage"] = term.detach()
             loss = loss + coverage * term
         if alignment_weight and alignment is not None and taught.weights is not None:
-            term = alignment_loss(taught.weights, alignment)
+            term = alignment_loss(*self._linked(taught.weights, alignment))
             terms["alignment"] = term.detach()
             loss = loss + alignment_weight * term
         return Scored(loss, target.mask.sum(), terms)
+
+    def _linked(self, weights: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention (B, T, S) and gold links side by side: a word's own row, or the next, which has read it."""
+        context = self.options.context
+        late = isinstance(context, AttentionContext) and context.links == "reading"
+        return (weights[:, 1:], gold[:, :-1]) if late else (weights, gold)
 
     def force(self, memory: Memory, target: Padded) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, T) of given targets, zero on padding, and attention (B, T, S) on the way."""
