@@ -54,13 +54,13 @@ def body(post: str, words: int) -> str:
     return text if len(places) <= words else text[: places[words - 1][1]]
 
 
-def prepare(folder: Path, words: int, posts: int | None) -> dict[str, int]:
+def prepare(folder: Path, words: int, posts: int | None = None, groups: list[str] | None = None) -> dict[str, int]:
     """Write the bodies of posts as jsonl; return how many there are."""
     counts = {}
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "test"):
         with gzip.open(data("documents/20news") / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
+            rows = [row for row in map(json.loads, file) if groups is None or row["label"] in groups]
         step = 1 if posts is None else max(1, len(rows) // posts)  # the file goes by group: take from all of it
         kept = [{"text": body(row["text"], words), "label": row["label"]} for row in rows[::step]]
         kept = [row for row in kept if row["text"].strip()]
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="for each run; else as many as its epochs take")
     parser.add_argument("--words", type=int, default=500, help="of a post, at most")
     parser.add_argument("--posts", type=int, help="about so many only, for a quick look")
+    parser.add_argument("--groups", nargs="+", metavar="NAME", help="these only, for a quick look")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE", help="for both networks")
     parser.add_argument("--han", nargs="*", default=[], metavar="KEY=VALUE", help="for the one of two levels")
@@ -119,12 +120,16 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    counts = prepare(options.runs, options.words, options.posts)
+    counts = prepare(options.runs, options.words, options.posts, options.groups)
     rows = [train(system, seed, options) for system in options.systems for seed in options.seeds]
     dev = {system: spread([row["dev"] for row in rows if row["system"] == system]) for system in options.systems}
     print("dev", dev)
     about = {"posts": counts, "words": options.words, "settings": [*options.settings, *options.han, *options.flat]}
-    report("document-dev", {"rows": rows, "dev": dev, **about})
+    whole = options.posts is None and options.groups is None
+    if whole:
+        report("document-dev", {"rows": rows, "dev": dev, **about})
+    if options.test and not whole:
+        parser.error("--test is for all posts of all groups: leave --posts and --groups out")
     if options.test:
         score_test(options, rows, about)
 
