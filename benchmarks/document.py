@@ -119,17 +119,17 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="show progress")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
+    whole = options.posts is None and options.groups is None
+    if options.test and not whole:
+        parser.error("--test is for all posts of all groups: leave --posts and --groups out")
     torch.set_num_threads(options.threads)
     counts = prepare(options.runs, options.words, options.posts, options.groups)
     rows = [train(system, seed, options) for system in options.systems for seed in options.seeds]
     dev = {system: spread([row["dev"] for row in rows if row["system"] == system]) for system in options.systems}
     print("dev", dev)
     about = {"posts": counts, "words": options.words, "settings": [*options.settings, *options.han, *options.flat]}
-    whole = options.posts is None and options.groups is None
     if whole:
         report("document-dev", {"rows": rows, "dev": dev, **about})
-    if options.test and not whole:
-        parser.error("--test is for all posts of all groups: leave --posts and --groups out")
     if options.test:
         score_test(options, rows, about)
 
