@@ -29,8 +29,17 @@ DOCUMENT = Prediction(
 def test_shades_are_beside_the_weightiest_and_gaps_as_in_the_text():
     first, second = lines(DOCUMENT)
     assert (first.weight, first.shade, second.shade) == (0.8, 1.0, pytest.approx(0.25))
-    assert [round(word.shade, 3) for word in first.words][:4] == [0.25, 0.25, 0.25, 1.0]
+    assert [round(word.shade, 3) for word in first.words][:5] == [0, 0, 0, 1, 0]  # an even share is an eighth
+    assert [word.shade for word in second.words] == [0, 0]
     assert "".join(word.gap + word.text for word in first.words) == DOCUMENT.source_tokens[0]
+
+
+def test_a_word_a_little_above_its_even_share_is_pale():
+    weights = ((0.3, 0.2, 0.25, 0.25),)
+    found = Prediction(
+        "x", ("x",), 0, 1, source_tokens=("a b c d",), words=(("a", "b", "c", "d"),), word_weights=weights
+    )
+    assert [word.shade for word in lines(found)[0].words] == [pytest.approx(0.1), 0, 0, 0]  # 0.2 of the way to 3 times
 
 
 def test_subwords_bring_their_own_space():

@@ -1,7 +1,8 @@
 """A document as a model saw it: sentences shaded by their weight, words by theirs; as a page or as a picture.
 
-A word's shade is its share of its sentence, paled where the sentence itself counted for little: what stands out is what
-the decision rests on. On the page a switch shows words by themselves, whatever their sentence counted.
+A word that counted no more than an even share of its sentence is white; one that counted most is the darkest, if it had
+some times its even share. Words pale where the sentence itself counted for little: what stands out is what the decision
+rests on. On the page a switch shows words by themselves, whatever their sentence counted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from windlass.explain.render import GREY, INK, save
 
 SHOWN = 5
 """How many labels stand above a document, with their probabilities."""
+MUCH = 3.0
+"""So many times its even share makes a word dark; less, and the darkest word of a sentence is pale too."""
 WORDS, SENTENCES = (8, 81, 156), (217, 95, 14)
 """The colours of weights: red, green, blue."""
 
@@ -40,7 +43,7 @@ class Word:
     gap: str  # what stands before it
     text: str
     weight: float | None  # of the sentence; None where words are not weighed
-    shade: float  # from 0 to 1: beside the weightiest word of the sentence
+    shade: float  # from 0, an even share of the sentence or less, to 1
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def lines(prediction: Prediction) -> list[Line]:
     >>> found = Prediction("x", ("x",), 0.0, 1.0, source_tokens=("A cat.",), words=(("A", "cat", "."),),
     ...     word_weights=((0.2, 0.6, 0.2),), attention=((1.0,),))
     >>> [(word.gap, word.text, round(word.shade, 2)) for word in lines(found)[0].words]
-    [('', 'A', 0.33), (' ', 'cat', 1.0), ('', '.', 0.33)]
+    [('', 'A', 0.0), (' ', 'cat', 0.4), ('', '.', 0.0)]
     """
     weights = prediction.attention[0] if prediction.attention else None
     most = max(weights, default=0) if weights else 0
@@ -71,14 +74,21 @@ def lines(prediction: Prediction) -> list[Line]:
     found = []
     for n, (text, words) in enumerate(zip(prediction.source_tokens, prediction.words, strict=True)):
         own = prediction.word_weights[n] if prediction.word_weights else None
-        top = max(own, default=0) if own else 0
+        shades = _shades(own or ())
         drawn = tuple(
-            Word(gap, shown, own[k] if own else None, own[k] / top if own and top else 0)
+            Word(gap, shown, own[k] if own else None, shades[k] if own else 0)
             for k, (gap, shown) in enumerate(_spaced(text, words))
         )
         share = weights[n] if weights else None
         found.append(Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
     return found
+
+
+def _shades(weights: Sequence[float]) -> list[float]:
+    """How dark each word of a sentence is: by how many times its even share it has."""
+    times = [weight * len(weights) for weight in weights]
+    most = max([*times, MUCH])
+    return [max(0.0, time - 1) / (most - 1) for time in times]
 
 
 def _spaced(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -194,7 +204,9 @@ def _document(prediction: Prediction) -> str:
     if weighed:
         keys.append('<span><span class="key s"></span>how much a sentence counted</span>')
     if worded:
-        keys.append('<span><span class="key w"></span>how much a word counted in its sentence</span>')
+        keys.append(
+            '<span><span class="key w"></span>how much a word counted in its sentence, above an even share</span>'
+        )
     if weighed and worded:
         keys.append('<label><input type="checkbox" class="alone"> words by themselves, in pale sentences too</label>')
     bars = "".join(
@@ -236,7 +248,7 @@ _DPI = 150  # as the picture is saved
 
 def _mixed(colour: tuple[int, int, int], share: float) -> tuple[float, float, float]:
     """A colour on white, at most as strong as text over it can bear."""
-    strength = 0.62 * max(0.0, min(1.0, share))
+    strength = 0.7 * max(0.0, min(1.0, share))
     red, green, blue = (1 - strength * (1 - part / 255) for part in colour)
     return red, green, blue
 
@@ -275,7 +287,7 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
     for at, text in heads:
         axes.text(_EDGE, at, text, size=12.5, va="top", weight="bold", color=INK, family=fonts.families(text))
     for top, words, line, tall in placed:
-        axes.add_patch(Rectangle((left - 0.09, top), 0.09, tall, lw=0, color=_mixed(SENTENCES, 1.6 * line.shade)))
+        axes.add_patch(Rectangle((left - 0.09, top), 0.09, tall, lw=0, color=_mixed(SENTENCES, line.shade)))
         label = "" if line.weight is None else f"{100 * line.weight:.1f} %"
         if line.tag is not None:
             label = f"{line.tag[0]} {100 * line.tag[1]:.0f} %"
@@ -291,9 +303,9 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
                 axes.add_patch(box)
             family = fonts.families(word.text)
             axes.text(x, at + _STEP / 2, word.text, size=_SIZE, va="center", color=INK, family=family, parse_math=False)
-    note = "blue: how much a word counted in its sentence"
+    note = "blue: how much a word counted in its sentence, above an even share"
     if any(line.weight is not None for _, _, line, _ in placed):
-        note += ", paler where the sentence counted for less; orange: how much the sentence counted"
+        note += ", paler where that counted less; orange: how much the sentence counted"
     axes.text(_EDGE, height - 0.16, note, size=8, va="center", color=GREY)
     save(figure, path)
 
