@@ -10,7 +10,8 @@ from pathlib import Path
 
 from windlass.core.errors import DataError
 from windlass.data.doctor import Report, survey
-from windlass.data.examples import Example, Place, Source, cut, expand, joined, split
+from windlass.data.documents import DocumentOptions
+from windlass.data.examples import Example, Place, Source, Split, cut, expand, joined, split
 from windlass.data.readers import DataOptions, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.recipe import Recipe
@@ -49,8 +50,8 @@ def read_data(recipe: Recipe) -> Data:
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return _texts(recipe, [examples_of(recipe, path) for path in files.train], files.dev)
-    train = [read(path, files, task.target) for path in files.train]
-    dev = [read(files.dev, files, task.target)] if files.dev else []
+    train = [examples_of(recipe, path) for path in files.train]
+    dev = [examples_of(recipe, files.dev)] if files.dev else []
     report = survey(train, dev)
     examples = [e for result in train for e in result.examples]
     if dev:
@@ -69,7 +70,16 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
-    return read(path, options or recipe.data, task.target)
+    return read(path, options or recipe.data, task.target, splitter(recipe))
+
+
+def splitter(recipe: Recipe) -> Split | None:
+    """What cuts a source into sentences, where it is a document.
+
+    >>> splitter(Recipe()) is None
+    True
+    """
+    return recipe.source.splitter.split if isinstance(recipe.source, DocumentOptions) else None
 
 
 def _texts(recipe: Recipe, train: Sequence[ReadResult], dev: str | ReadResult | None) -> Data:
@@ -108,8 +118,8 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
                 raise DataError(f"{name} pair {n}: the {blank} is blank: leave it out")
             if two and (isinstance(source, str) or len(source) != 2 or not all(text.strip() for text in source)):
                 raise DataError(f"{name} pair {n}: the source must be two texts, (premise, hypothesis), neither blank")
-        found = (Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
-        return ReadResult(tuple(cut(e, kind) for e in found), ())
+        found = (Example(_source(s), (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
+        return ReadResult(tuple(cut(e, kind, splitter(recipe)) for e in found), ())
 
     first = examples(train, "train")
     if dev is not None:
@@ -117,6 +127,10 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
         return Data(first.examples, second.examples, survey([first], [second]))
     learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
     return Data(tuple(learned), tuple(held), survey([first]))
+
+
+def _source(given: Source | list[str]) -> Source:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def _all_texts(given: Pairs | Sequence[str]) -> list[str]:

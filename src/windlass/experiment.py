@@ -17,6 +17,7 @@ from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.documents import DocumentCodec
 from windlass.data.examples import Example, group
 from windlass.data.loader import Encoded, Loader
 from windlass.data.running import Running, joined_ids
@@ -220,6 +221,8 @@ def run(
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
+        observer.note(said)
+    if isinstance(codecs.source, DocumentCodec) and (said := codecs.source.left_out([*data.train, *data.dev])):
         observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:

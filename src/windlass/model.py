@@ -12,6 +12,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Batch, Carry, Memory, Scored
 from windlass.encoders.base import Encoder, Sizes, TokenEncoder
+from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.pair import PairEncoder
 from windlass.encoders.text import RecurrentEncoder
@@ -111,7 +112,7 @@ class ModelOptions(Options):
                 if encoder.attention is not None and pool in ("ends", "last"):
                     raise ValueError(f"pool: {pool} sees one word's comparison: use mean, max, mean_max or attention")
                 encoder = encoder.reader
-            both = isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional
+            both = isinstance(encoder, RecurrentEncoder.Options | HierarchicalEncoder.Options) and encoder.bidirectional
             if pool == "ends" and not both:
                 raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
             if pool == "last" and both:

@@ -115,6 +115,12 @@ class Recipe(Options):
                 if cut.characters
                 else "model.encoder.spelling reads letters: set source.characters: true"
             )
+        whole = source.kind != "document" or (source.longer == "cut" and source.most_sentences is None)
+        if target.kind == "tags" and not whole:
+            raise ValueError(
+                "every sentence has its tag, so none may be broken or left out: set source.longer: cut, and leave "
+                "source.most_sentences out"
+            )
         if head.kind != "text":
             if self.search is not None:
                 raise ValueError(f"search has no use with model.head: {head.kind}: leave it out")

@@ -8,6 +8,7 @@ of a label   most frequent                the commonest label
                                           texts, of which words both have, and which one of them alone
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
+             bag of words of each         where tags are of sentences: every sentence by itself
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from windlass.baseline.bag import BagOfWords
+from windlass.baseline.bag import BagOfEach, BagOfWords
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import Baseline, Pairs, copy, letter_by_letter, most_frequent, most_frequent_tag
 from windlass.core.errors import DataError
@@ -25,7 +26,7 @@ from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.metrics import find
 
-AnyBaseline = Baseline | BagOfWords | HiddenMarkov
+AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
@@ -41,6 +42,8 @@ def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBas
         raise DataError("a baseline needs training examples, and there are none")
     if target == "label":
         return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
+    if target == "tags" and source == "document":
+        return [most_frequent_tag(train), BagOfEach.fit(train)]
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
@@ -90,7 +93,11 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
     """
     try:
         content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        kinds: dict[str, type[AnyBaseline]] = {"bag of words": BagOfWords, "hidden Markov model": HiddenMarkov}
+        kinds: dict[str, type[AnyBaseline]] = {
+            "bag of words": BagOfWords,
+            "bag of words of each": BagOfEach,
+            "hidden Markov model": HiddenMarkov,
+        }
         return kinds.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -98,6 +105,7 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
 
 __all__ = [
     "AnyBaseline",
+    "BagOfEach",
     "BagOfWords",
     "Baseline",
     "HiddenMarkov",

@@ -14,6 +14,7 @@ from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
 from windlass.data.doctor import examine
 from windlass.data.running import examine_texts
+from windlass.dataset import splitter
 from windlass.demo import demonstrate
 from windlass.demo_data import SCRIPTS
 from windlass.recipe import default, parse
@@ -40,11 +41,12 @@ def doctor(
     """Look for what is wrong with data, before training does."""
     if task not in TASKS:
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
-    options = reading(columns(source, target, alignment, format, second), parse(default(task)))
+    own = parse(default(task))
+    options = reading(columns(source, target, alignment, format, second), own)
     if TASKS[task].reads_nothing:
         report = examine_texts(files, options, dev)
     else:
-        report = examine(files, options, dev, TASKS[task].target)
+        report = examine(files, options, dev, TASKS[task].target, splitter(own))
     if json_:
         content = {
             "train": report.train,

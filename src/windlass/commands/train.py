@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from textwrap import shorten
 from time import perf_counter
 from typing import Annotated
 
@@ -116,7 +117,8 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Source) 
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
-    text = shlex.quote(joined(example))
+    whole = joined(example)
+    text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
     say(f"model in {out}; next:")
     if outcome.bundle.task.reads_nothing:
         say(f"  {program()} generate {folder} --length 500")

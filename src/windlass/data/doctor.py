@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.core.errors import DataError
-from windlass.data.examples import Example, Place
+from windlass.data.examples import Example, Place, Split
 from windlass.data.findings import Finding
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
 
@@ -197,11 +197,15 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
 
 
 def examine(
-    paths: Sequence[DataPath], options: DataOptions | None = None, dev: DataPath | None = None, target: str = "text"
+    paths: Sequence[DataPath],
+    options: DataOptions | None = None,
+    dev: DataPath | None = None,
+    target: str = "text",
+    document: Split | None = None,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    `target` is the kind of what comes out of the task that the files are for.
+    `target` is the kind of what comes out of the task that the files are for; `document` is as `read` has it.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -209,13 +213,13 @@ def examine(
     if isinstance(paths, str):
         paths = [paths]  # or its letters would be taken for files
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    held = [] if dev is None else [_tried(dev, lenient, target)]
-    return survey([_tried(path, lenient, target) for path in paths], held)
+    held = [] if dev is None else [_tried(dev, lenient, target, document)]
+    return survey([_tried(path, lenient, target, document) for path in paths], held)
 
 
-def _tried(path: DataPath, options: DataOptions, target: str) -> ReadResult:
+def _tried(path: DataPath, options: DataOptions, target: str, document: Split | None) -> ReadResult:
     try:
-        return read(path, options, target)
+        return read(path, options, target, document)
     except DataError as error:
         name = path if isinstance(path, str) else str(path)
         place, _, what = str(error).partition(": ")

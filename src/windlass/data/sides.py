@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
 from windlass.data.codecs import EOS, TextCodec, TextOptions
+from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
@@ -23,7 +24,7 @@ from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
 from windlass.data.words import WordsCodec, WordsOptions
 
 SourceOptions = Annotated[
-    TextOptions | WordsOptions | NothingOptions | PairOptions,
+    TextOptions | WordsOptions | DocumentOptions | NothingOptions | PairOptions,
     Field(discriminator="kind"),
     BeforeValidator(text_unless_said),
 ]
@@ -33,12 +34,13 @@ TargetOptions = Annotated[
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 
-SourceCodec = TextCodec | WordsCodec | NothingCodec | PairCodec
+SourceCodec = TextCodec | WordsCodec | DocumentCodec | NothingCodec | PairCodec
 TargetCodec = TextCodec | LabelCodec | TagsCodec
 
-SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[NothingCodec] | type[PairCodec]] = {
+SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[DocumentCodec] | type[NothingCodec] | type[PairCodec]] = {
     "text": TextCodec,
     "words": WordsCodec,
+    "document": DocumentCodec,
     "none": NothingCodec,
     "pair": PairCodec,
 }
@@ -50,7 +52,7 @@ TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
 
 
 def fit_source(
-    options: TextOptions | WordsOptions | NothingOptions | PairOptions, sources: Iterable[Source]
+    options: TextOptions | WordsOptions | DocumentOptions | NothingOptions | PairOptions, sources: Iterable[Source]
 ) -> SourceCodec:
     """Learn how a source becomes ids.
 
@@ -59,6 +61,8 @@ def fit_source(
     """
     if isinstance(options, WordsOptions):
         return WordsCodec.fit(options, sources)
+    if isinstance(options, DocumentOptions):
+        return DocumentCodec.fit(options, sources)
     if isinstance(options, NothingOptions):
         return NothingCodec.fit(options, sources)
     if isinstance(options, PairOptions):

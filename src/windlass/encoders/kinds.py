@@ -9,11 +9,13 @@ from pydantic import Field
 from windlass.core.options import named
 from windlass.encoders.attention import AttentionEncoder
 from windlass.encoders.convolution import ConvolutionEncoder
+from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.pair import PairEncoder
 from windlass.encoders.text import NoEncoder, PrefixEncoder, RecurrentEncoder
 
 EncoderOptions = Annotated[
     RecurrentEncoder.Options
+    | HierarchicalEncoder.Options
     | PrefixEncoder.Options
     | NoEncoder.Options
     | ConvolutionEncoder.Options

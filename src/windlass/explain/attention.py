@@ -16,6 +16,7 @@ from windlass.data.examples import Source, joined
 from windlass.decoding.options import SearchOptions
 from windlass.encoders.attention import AttentionEncoder
 from windlass.evaluate import predict, score
+from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
 
 
@@ -82,6 +83,8 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )
         return path
+    if predictions and all(p.words for p in predictions):
+        return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
         if p.chances:  # of tags: how probable each is at each word

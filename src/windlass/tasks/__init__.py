@@ -2,17 +2,18 @@
 
 from windlass.tasks.base import Task
 from windlass.tasks.classify import CLASSIFY
+from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.entail import ENTAIL
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
 from windlass.tasks.tag import TAG
+from windlass.tasks.tag_document import TAG_DOCUMENT
 from windlass.tasks.text import TEXT
 from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
-TASKS: dict[str, Task] = {
-    task.name: task for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, TAG, LM, ENTAIL)
-}
+_ALL = (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, ENTAIL, LM)
+TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 """Every task by its name."""
 
 __all__ = ["TASKS", "Task"]
