@@ -13,6 +13,7 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Hypothesis, Prediction
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Example, Source, group, joined
+from windlass.data.loader import Encoded
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
 from windlass.labelling import choose, judge
@@ -52,6 +53,7 @@ def predict(
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     places = [n for n, text in enumerate(texts) if joined(text).strip()]
     encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
+    _copy_alike(encoded)
     predictions = [NO_PREDICTION] * len(texts)
     for b in bundles:
         b.model.eval()
@@ -83,6 +85,16 @@ def predict(
     return predictions
 
 
+def _copy_alike(encoded: Sequence[Sequence[Encoded]]) -> None:
+    """Refuse an ensemble whose members would not mean the same by an id that is copied."""
+    for others in encoded[1:]:
+        for one, other in zip(encoded[0], others, strict=True):
+            if (one.more or {}).get("copy") != (other.more or {}).get("copy"):
+                raise DataError(
+                    "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
+                )
+
+
 def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     """How much to search at once: as many hypotheses as pay, and no more than a cache holds the outputs of."""
     if options is None:
@@ -92,14 +104,14 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
 
 
 def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Prediction:
-    source, target = bundle.codecs.source, bundle.codecs.target
-    pieces = bundle.codecs.pieces(text)
+    source, target = bundle.codecs.source, bundle.codecs.written
+    pieces, beyond = bundle.codecs.pieces(text), bundle.codecs.beyond(text)
     # Of an output that the length limit cut off, the confidence is that of any output which begins so.
     weights = hypothesis.weights
     attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
     return Prediction(
-        text=target.decode(hypothesis.ids),
-        tokens=tuple(target.token(i) for i in hypothesis.ids),
+        text=target.decode(hypothesis.ids, beyond),
+        tokens=tuple(target.token(i, beyond) for i in hypothesis.ids),
         score=hypothesis.score,
         confidence=math.exp(sum(hypothesis.logprobs)),
         probabilities=tuple(math.exp(logprob) for logprob in hypothesis.logprobs),

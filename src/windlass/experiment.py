@@ -362,7 +362,8 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     task = _measuring(recipe.task, data.dev)
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in data.train]
-    return best_baseline(pairs, [e.source for e in dev], [e.targets for e in dev], task.metric, task.target)
+    sources, answers = [e.source for e in dev], [e.targets for e in dev]
+    return best_baseline(pairs, sources, answers, task.metric, task.target, recipe.lead or task.lead)
 
 
 def _measuring(task: str, examples: Sequence[Example]) -> Task:

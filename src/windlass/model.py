@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -172,8 +173,11 @@ class Model(nn.Module):
 
     def encode(self, batch: Batch) -> Memory:
         """Read the inputs."""
-        memory: Memory = self.encoder(batch)
-        return memory
+        return _with_copy(self.encoder(batch), batch)
+
+    def infer(self, batch: Batch, int8: bool = False) -> Memory:
+        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
+        return _with_copy(self.encoder.infer(batch, int8), batch)
 
     def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:
         """The loss of a batch.
@@ -197,6 +201,12 @@ class Model(nn.Module):
             alignment_weight=loss.alignment,
             own=own,
         )
+
+
+def _with_copy(memory: Memory, batch: Batch) -> Memory:
+    """A memory that says what its places hold, where a batch does: what a head that copies goes by."""
+    held = batch.inputs.get("copy")
+    return memory if held is None else replace(memory, copy=held.values.flatten(1))
 
 
 def build(

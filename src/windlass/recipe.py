@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import Options, members, record
 from windlass.data.codecs import TextOptions
+from windlass.data.copies import comparable
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
 from windlass.decoding.options import Beam, Sample, SearchOptions
@@ -59,6 +60,9 @@ class Recipe(Options):
     ngrams: int | None = Field(
         None, ge=1, description="language model: order of the n-gram baseline; none: 6 of characters, 3 of other tokens"
     )
+    lead: int | None = Field(
+        None, ge=1, description="summaries: how many of the first words the baseline says; none: the task's own number"
+    )
     samples: int | None = Field(
         None, ge=1, description="language model: write so many tokens at four stages of training, training/samples.txt"
     )
@@ -105,6 +109,12 @@ class Recipe(Options):
                 if source.characters
                 else "model.encoder.spelling reads letters: set source.characters: true"
             )
+        if self.model.decoder is not None and self.model.decoder.copying:
+            assert isinstance(target, TextOptions)  # as the head was checked
+            if not isinstance(source, TextOptions):
+                raise ValueError(f"model.decoder.copying cannot copy from source: {source.kind}: use source: text")
+            if why := comparable(source, target, self.vocabulary == "joint"):
+                raise ValueError(f"model.decoder.copying: {why}")
         if head.kind != "text":
             if self.search is not None:
                 raise ValueError(f"search has no use with model.head: {head.kind}: leave it out")
@@ -114,7 +124,9 @@ class Recipe(Options):
                 raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
 
     def _text_fits(self) -> None:
-        """What is for a language model alone, and what one has no use for."""
+        """What is for a language model alone, and what one has no use for; what is for summaries alone."""
+        if self.lead is not None and TASKS[self.task].lead is None:
+            raise ValueError(f"lead: {self.lead} is for summaries: leave it out, or set task: summarise")
         if not TASKS[self.task].reads_nothing:
             for name, value in (("train.chunk", self.train.chunk), ("ngrams", self.ngrams), ("samples", self.samples)):
                 if value is not None:

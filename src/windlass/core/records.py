@@ -135,6 +135,7 @@ class Memory(Record):
     prefix: Padded | None = None  # ids a decoder must read before it begins
     limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
     layout: str = "tokens"  # what the S places are
+    copy: Tensor | None = None  # (B, S) ids of the places in the target's vocabulary, extended by the row's own words
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:

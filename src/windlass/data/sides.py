@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
+from windlass.data import copies
 from windlass.data.codecs import EOS, TextCodec, TextOptions
 from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
@@ -82,13 +83,19 @@ def fit_target(options: TextOptions | LabelOptions | TagsOptions, targets: Itera
 class Codecs:
     """How the two sides become ids.
 
+    For a model that copies, examples also say what the places of their source hold, and a target may hold ids beyond
+    its vocabulary: see `data/copies.py`.
+
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> Codecs.from_json(Codecs(codec, codec).to_json()).source.encode("b")
     [5]
+    >>> Codecs(codec, codec, copying=True).encode("az", "zb")
+    Encoded(source=[4, 1], target=[7, 5], alignment=None, more={'copy': [4, 7, 3]})
     """
 
     source: SourceCodec
     target: TargetCodec
+    copying: bool = False  # not saved: it is the model that copies, or does not
 
     @property
     def written(self) -> TextCodec:
@@ -115,8 +122,23 @@ class Codecs:
         """
         inputs = self.source.inputs(source)
         more = {name: ids for name, ids in inputs.items() if name != "source"}
-        answer = None if target is None else self.target.encode(target)
+        if self.copying:
+            pieces = self.source.pieces(source)
+            beyond = copies.beyond(self.written, pieces)
+            more["copy"] = [*copies.held(self.written, pieces, beyond), *([EOS] if self.source_end else [])]
+            answer = None if target is None else copies.wanted(self.written, target, beyond)
+        else:
+            answer = None if target is None else self.target.encode(target)
         return Encoded(inputs["source"], answer, example.alignment if example else None, more or None)
+
+    def beyond(self, source: Source) -> tuple[str, ...]:
+        """What a source holds beyond the target's vocabulary and can lend it; nothing where nothing is copied.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(codec, codec, copying=True).beyond("azyz"), Codecs(codec, codec).beyond("azyz")
+        (('z', 'y'), ())
+        """
+        return copies.beyond(self.written, self.source.pieces(source)) if self.copying else ()
 
     def examples(self, examples: Sequence[Example]) -> list[Encoded]:
         """Examples as ids."""

@@ -112,10 +112,15 @@ class TextHeadOptions(StackOptions):
     context: ContextOptions = Field(AttentionContext(), description="what is seen of the source at every step")
     feedback: bool = Field(True, description="feed the last output back in")
     readout: ReadoutOptions = Field(StateReadout(), description="what the output layer looks at")
+    copying: bool = Field(
+        False, description="a token is written, or copied from the source, also one that the vocabulary has not"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> TextHeadOptions:
         context, readout = self.context, self.readout
+        if self.copying and context.kind != "attention":
+            raise ValueError(f"copying needs attention, which says where from, not context: {context.kind}")
         if readout.kind == "joined" and context.kind == "none":
             raise ValueError("readout: joined joins state and context, but context is none: use state or deep")
         if readout.kind == "deep" and not self.feedback:

@@ -4,12 +4,15 @@ from windlass.tasks.base import Task
 from windlass.tasks.classify import CLASSIFY
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
+from windlass.tasks.summarise import SUMMARISE
 from windlass.tasks.tag import TAG
 from windlass.tasks.text import TEXT
 from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
-TASKS: dict[str, Task] = {task.name: task for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, TAG, LM)}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, TEXT, CLASSIFY, TAG, LM)
+}
 """Every task by its name."""
 
 __all__ = ["TASKS", "Task"]

@@ -25,6 +25,7 @@ class Task:
     sources: tuple[str, ...] = ("text",)  # the kinds of source it reads, the usual one first
     target: str = "text"  # the kind of target it gives
     span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
+    lead: int | None = None  # what comes out is about what the source begins with: words of that baseline
 
     @property
     def reads_nothing(self) -> bool:
