@@ -13,6 +13,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Batch, Carry, Memory, Scored
 from windlass.encoders.base import Encoder, Sizes
+from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.text import EncoderOptions, RecurrentEncoder
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.options import TextHeadOptions
@@ -99,7 +100,7 @@ class ModelOptions(Options):
             )
         if isinstance(head, LabelHeadOptions):
             encoder, pool = self.encoder, head.pool.kind
-            both = isinstance(encoder, RecurrentEncoder.Options) and encoder.bidirectional
+            both = isinstance(encoder, RecurrentEncoder.Options | HierarchicalEncoder.Options) and encoder.bidirectional
             if pool == "ends" and not both:
                 raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
             if pool == "last" and both:

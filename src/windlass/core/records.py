@@ -136,6 +136,8 @@ class Memory(Record):
     limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
     layout: str = "tokens"  # what the S places are
     copy: Tensor | None = None  # (B, S) ids of the places in the target's vocabulary, extended by the row's own words
+    lower: Memory | None = None  # where places are sentences: their words, (B, P * S, Dw), a sentence after the other
+    within: Tensor | None = None  # (B, P, S) how much each word counted in its sentence, where that was weighed
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:

@@ -67,8 +67,8 @@ def _padded(rows: Sequence[Ids], end: bool = False) -> Padded:
 
 
 def _places(ids: Ids) -> int:
-    """How many places a row needs, of places of places as many as a rectangle has."""
-    return len(ids) * max(len(cast("list[int]", part)) for part in ids) if _nested(ids) else len(ids)
+    """How many places a row has; of places of places, such as the words of sentences, all of these."""
+    return sum(len(cast("list[int]", part)) for part in ids) if _nested(ids) else len(ids)
 
 
 def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tensor:

@@ -16,6 +16,7 @@ from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
 from windlass.data import copies
 from windlass.data.codecs import EOS, TextCodec, TextOptions
+from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
@@ -30,7 +31,9 @@ def _text_unless_said(value: Any) -> Any:
 
 
 SourceOptions = Annotated[
-    TextOptions | WordsOptions | NothingOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+    TextOptions | WordsOptions | DocumentOptions | NothingOptions,
+    Field(discriminator="kind"),
+    BeforeValidator(_text_unless_said),
 ]
 """Every kind of source a recipe can name; one that names none is text."""
 TargetOptions = Annotated[
@@ -38,12 +41,13 @@ TargetOptions = Annotated[
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 
-SourceCodec = TextCodec | WordsCodec | NothingCodec
+SourceCodec = TextCodec | WordsCodec | DocumentCodec | NothingCodec
 TargetCodec = TextCodec | LabelCodec | TagsCodec
 
-SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[NothingCodec]] = {
+SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[DocumentCodec] | type[NothingCodec]] = {
     "text": TextCodec,
     "words": WordsCodec,
+    "document": DocumentCodec,
     "none": NothingCodec,
 }
 TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
@@ -53,7 +57,9 @@ TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
 }
 
 
-def fit_source(options: TextOptions | WordsOptions | NothingOptions, sources: Iterable[Source]) -> SourceCodec:
+def fit_source(
+    options: TextOptions | WordsOptions | DocumentOptions | NothingOptions, sources: Iterable[Source]
+) -> SourceCodec:
     """Learn how a source becomes ids.
 
     >>> len(fit_source(TextOptions(), ["abc"]))
@@ -61,6 +67,8 @@ def fit_source(options: TextOptions | WordsOptions | NothingOptions, sources: It
     """
     if isinstance(options, WordsOptions):
         return WordsCodec.fit(options, sources)
+    if isinstance(options, DocumentOptions):
+        return DocumentCodec.fit(options, sources)
     if isinstance(options, NothingOptions):
         return NothingCodec.fit(options, sources)
     return TextCodec.fit(options, sources)

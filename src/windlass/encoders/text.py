@@ -10,6 +10,7 @@ from pydantic import Field
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
+from windlass.encoders.document import HierarchicalEncoder
 from windlass.nn.packed import Stamp, stamp
 from windlass.nn.quick import QuickStack, suits
 from windlass.nn.recurrence import Stack, StackOptions
@@ -133,6 +134,8 @@ class NoEncoder(Encoder):
 
 
 EncoderOptions = Annotated[
-    RecurrentEncoder.Options | PrefixEncoder.Options | NoEncoder.Options, Field(discriminator="kind"), named
+    RecurrentEncoder.Options | HierarchicalEncoder.Options | PrefixEncoder.Options | NoEncoder.Options,
+    Field(discriminator="kind"),
+    named,
 ]
 """Every encoder a recipe can name."""

@@ -2,6 +2,7 @@
 
 from windlass.tasks.base import Task
 from windlass.tasks.classify import CLASSIFY
+from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
 from windlass.tasks.summarise import SUMMARISE
@@ -11,7 +12,8 @@ from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, TEXT, CLASSIFY, TAG, LM)
+    task.name: task
+    for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, LM)
 }
 """Every task by its name."""
 

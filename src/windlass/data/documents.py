@@ -1,0 +1,198 @@
+"""A document as its sentences, each as its words: the source of whatever reads in two levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from windlass.core.options import Options
+from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec, TextOptions, TokenOptions, WordTokens
+from windlass.data.examples import Source
+from windlass.data.sentences import RuleSentences, SentenceOptions
+from windlass.data.words import cut
+
+
+class DocumentOptions(Options):
+    """The sentences of a document (or the turns of a dialog), and the words of each.
+
+    >>> DocumentOptions(sentences="lines").most_words
+    100
+    """
+
+    kind: Literal["document"] = "document"
+    sentences: SentenceOptions = Field(
+        RuleSentences(), description="how a text that is not yet cut into sentences is; a list of texts stays as it is"
+    )
+    tokens: TokenOptions = Field(WordTokens(min_count=2), description="what a token of a sentence is")
+    cut: Literal["punctuation", "spaces"] | None = Field(
+        None, description="of tokens: words, where a word ends: at punctuation too (none: this), or at spaces"
+    )
+    normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field("NFC", description="of Unicode")
+    lowercase: bool = Field(True, description="words are looked up in lower case")
+    most_words: int = Field(100, ge=1, description="tokens of a sentence that are read at most")
+    longer: Literal["break", "cut"] = Field(
+        "break", description="a longer sentence goes on as another one (break), or its rest is not read, which is told"
+    )
+    most_sentences: int | None = Field(
+        None, ge=1, description="sentences of a document that are read at most, from its start; what is not is told"
+    )
+
+    @model_validator(mode="after")
+    def _all_used(self) -> DocumentOptions:
+        if self.cut is not None and self.tokens.kind != "words":
+            raise ValueError(f"cut: {self.cut} is for tokens: words, not {self.tokens.kind}: leave it out")
+        return self
+
+
+class Sentence(NamedTuple):
+    """A sentence as the model reads it.
+
+    >>> Sentence("A cat.", ("A", "cat", "."), (1, 5, 4)).words[1]
+    'cat'
+    """
+
+    text: str
+    words: tuple[str, ...]  # as they stand in the text; of subwords, the pieces
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DocumentCodec:
+    """Turns a document into the ids of the words of its sentences.
+
+    >>> codec = DocumentCodec.fit(DocumentOptions(tokens="words"), ["A cat. A dog sat."])
+    >>> codec.inputs("The cat sat. A dog?"), codec.pieces("The cat sat. A dog?")
+    ({'source': [[1, 6, 8, 4], [5, 7, 1]]}, ['The cat sat.', 'A dog?'])
+    """
+
+    options: DocumentOptions
+    words: TextCodec
+
+    @classmethod
+    def fit(cls, options: DocumentOptions, texts: Iterable[Source]) -> DocumentCodec:
+        """Choose the words from the training data."""
+        flat = TextOptions(tokens=options.tokens, normal_form=options.normal_form, lowercase=options.lowercase)
+        empty = cls(options, TextCodec(flat, ()))
+        return cls(options, TextCodec.fit(flat, empty._spaced(texts)))
+
+    def _spaced(self, texts: Iterable[Source]) -> Iterable[str]:
+        """Sentences with a space between words, for the codec of words to learn from."""
+        for text in texts:
+            for sentence in self.sentences(text):
+                yield " ".join(sentence[a:b] for a, b in self._places(sentence)) if self._by_word else sentence
+
+    @property
+    def _by_word(self) -> bool:
+        return self.options.tokens.kind == "words"
+
+    def _places(self, sentence: str) -> list[tuple[int, int]]:
+        return cut(sentence, self.options.cut or "punctuation")
+
+    def sentences(self, source: Source) -> list[str]:
+        """The sentences of a source, as they are given or as they are cut, whatever their length."""
+        return self.options.sentences.split(source) if isinstance(source, str) else [part.strip() for part in source]
+
+    def parts(self, source: Source) -> list[Sentence]:
+        """What of a source the model reads: sentences that are no longer, and no more of them, than the options say.
+
+        A sentence that is given but blank is there all the same, as one unknown word.
+
+        >>> codec = DocumentCodec.fit(DocumentOptions(most_words=2, most_sentences=2), ["a b c d e f"])
+        >>> [part.text for part in codec.parts("a b c d e f")]
+        ['a b', 'c d']
+        """
+        found: list[Sentence] = []
+        for sentence in self.sentences(source):
+            found += self._read(sentence)
+        return found[: self.options.most_sentences]
+
+    def _read(self, sentence: str) -> list[Sentence]:
+        most = self.options.most_words
+        if self._by_word:
+            places = self._places(sentence)
+            words = [sentence[a:b] for a, b in places]
+            ids = [self._id(word) for word in words]
+        else:
+            words, ids, places = self.words.pieces(sentence), self.words.encode(sentence), []
+        if not ids:
+            return [Sentence(sentence, (sentence,), (UNK,))]
+        if len(ids) <= most:
+            return [Sentence(sentence, tuple(words), tuple(ids))]
+        found = []
+        for n in range(0, len(ids) if self.options.longer == "break" else 1, most):
+            if places:
+                text = sentence[places[n][0] : places[min(n + most, len(places)) - 1][1]]
+            else:
+                text = "".join(words[n : n + most]).replace(SPACE_MARK, " ").strip()
+            found.append(Sentence(text, tuple(words[n : n + most]), tuple(ids[n : n + most])))
+        return found
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {self.words.token(n): n for n in range(4, len(self.words))}
+
+    @cached_property
+    def _seen(self) -> dict[str, int]:
+        return {}  # the ids of words as they are written: cleaning one is slow, and most come again
+
+    def _id(self, word: str) -> int:
+        found = self._seen.get(word)
+        if found is None:
+            found = self._index.get(self.words.clean(word), UNK)
+            self._seen[word] = found
+        return found
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many ids the input has."""
+        return {"source": len(self.words)}
+
+    @property
+    def tokens(self) -> TextCodec:
+        """The codec of the words, which have vectors."""
+        return self.words
+
+    def inputs(self, source: Source) -> Inputs:
+        """The ids of the words of every sentence."""
+        return {"source": [list(part.ids) for part in self.parts(source)]}
+
+    def pieces(self, source: Source) -> list[str]:
+        """The sentences that are read."""
+        return [part.text for part in self.parts(source)]
+
+    def unread(self, source: Source) -> int:
+        """How many words of a source are not read, as it has too many of them or too many sentences.
+
+        >>> codec = DocumentCodec.fit(DocumentOptions(most_words=2, longer="cut"), ["a b c d e f"])
+        >>> codec.unread("a b c d e f"), codec.unread("a b")
+        (4, 0)
+        """
+        if self.options.most_sentences is None and self.options.longer == "break":
+            return 0
+        every = (
+            max(1, len(self._places(s)) if self._by_word else len(self.words.encode(s))) for s in self.sentences(source)
+        )
+        return sum(every) - sum(len(part.ids) for part in self.parts(source))
+
+    def unknown(self, source: Source) -> tuple[str, ...]:
+        """The different words that the codec has never seen, in order."""
+        pairs = ((n, word) for part in self.parts(source) for n, word in zip(part.ids, part.words, strict=True))
+        return tuple(dict.fromkeys(word for n, word in pairs if n == UNK and word))
+
+    def extend(self, texts: Iterable[Source]) -> tuple[DocumentCodec, tuple[str, ...]]:
+        """Add what new texts bring, with every old id unchanged."""
+        words, new = self.words.extend(self._spaced(texts))
+        return DocumentCodec(self.options, words), new
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything `from_json` needs, as plain JSON values."""
+        return {"options": self.options.model_dump(mode="json"), "words": self.words.to_json()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> DocumentCodec:
+        """The codec that `to_json` described."""
+        return cls(DocumentOptions.model_validate(content["options"]), TextCodec.from_json(content["words"]))

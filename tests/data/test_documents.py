@@ -1,0 +1,121 @@
+"""Sentences of texts, and documents as ids."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from windlass.core.errors import DataError
+from windlass.data.documents import DocumentCodec, DocumentOptions
+from windlass.data.labels import LabelCodec, LabelOptions
+from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
+from windlass.data.sides import Codecs
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("Mr. Smith met Dr. J. R. Doe. They left.", ["Mr. Smith met Dr. J. R. Doe.", "They left."]),
+        ("It is 3.14 or 2.5. See p. 7 of vol. 2. Ok.", ["It is 3.14 or 2.5.", "See p. 7 of vol. 2.", "Ok."]),
+        ("Did you? No. I did not.", ["Did you?", "No.", "I did not."]),
+        ('He said "Go!" Then he left.', ['He said "Go!"', "Then he left."]),
+        ("Some fruit, e.g. Pears, are green. The U.S. Army came.", None),
+        ("we met at 5 p.m. We ate.", ["we met at 5 p.m.", "We ate."]),
+        ("it was I. Then came you.", ["it was I.", "Then came you."]),
+        ("what? he asked. and left", None),
+        ("A heading\n\nA line that\nis wrapped. Next.", ["A heading", "A line that\nis wrapped.", "Next."]),
+        ("これは文です。次の文！", ["これは文です。", "次の文！"]),
+        ("So... Well…  Yes", ["So...", "Well…", "Yes"]),
+        ("see http://a.b.c/d.html now. 7 people came", ["see http://a.b.c/d.html now.", "7 people came"]),
+        ("...", ["..."]),
+        ("  \n ", []),
+    ],
+)
+def test_rules_know_where_a_sentence_ends(text, sentences):
+    found = RuleSentences().split(text)
+    if sentences is None:
+        assert len(found) == (2 if "e.g." in text else 1)
+    else:
+        assert found == sentences
+    assert "".join("".join(found).split()) == "".join(text.split())  # nothing is lost
+
+
+def test_a_user_adds_abbreviations_or_replaces_the_splitter():
+    text = "see Abb. Vier; dort. Ende"
+    assert RuleSentences().split(text) == ["see Abb.", "Vier; dort.", "Ende"]
+    assert RuleSentences(abbreviations=("Abb.",)).split(text) == ["see Abb. Vier; dort.", "Ende"]
+    assert LineSentences().split("a. b\n\n c ") == ["a. b", "c"]
+    assert PatternSentences(pattern=";").split(text) == ["see Abb. Vier", "dort. Ende"]
+    use_splitter("halves", lambda text: (text[: len(text) // 2], text[len(text) // 2 :]))
+    assert OwnSentences(name="halves").split("abcd") == ["ab", "cd"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "(a)(b)", ""])
+def test_a_pattern_that_cannot_be_used_is_refused(pattern):
+    with pytest.raises(ValidationError):
+        PatternSentences(pattern=pattern)
+
+
+def test_a_splitter_nobody_made_known_is_named():
+    with pytest.raises(DataError, match=r"no sentence splitter 'halfs'.*use_splitter"):
+        OwnSentences(name="halfs").split("x")
+
+
+def fitted(*texts, **options):
+    return DocumentCodec.fit(DocumentOptions(**{"tokens": "words", **options}), texts or ["a b c. d e"])
+
+
+def test_ids_are_nested_and_a_list_stays_as_it_is():
+    codec = fitted("One cat. Two cats!")
+    assert codec.pieces("One cat. Two cats!") == ["One cat.", "Two cats!"]
+    nested = codec.inputs(("Two cats! One", "cat"))["source"]
+    assert [len(row) for row in nested] == [4, 1]
+    assert codec.unknown(("one Dog", "dog")) == ("Dog", "dog")
+    assert Codecs(codec, LabelCodec.fit(LabelOptions(), ["x"])).encode(("cat", "one")).source == [
+        *codec.inputs(("cat",))["source"],
+        *codec.inputs(("one",))["source"],
+    ]
+
+
+def test_a_blank_sentence_that_is_given_keeps_its_place():
+    assert fitted().inputs(("a", " ", "b"))["source"][1] == [1]
+    assert fitted().inputs("")["source"] == []
+
+
+def test_long_sentences_are_broken_or_cut_and_what_is_not_read_is_counted():
+    text = "a b c d e. F g"
+    broken = fitted(most_words=2)
+    assert broken.pieces(text) == ["a b", "c d", "e.", "F g"]
+    assert broken.unread(text) == 0
+    short = fitted(most_words=2, longer="cut")
+    assert short.pieces(text) == ["a b", "F g"]
+    assert short.unread(text) == 4
+    few = fitted(most_sentences=1)
+    assert few.pieces(text) == ["a b c d e."]
+    assert few.unread(text) == 2
+
+
+@pytest.mark.parametrize("tokens", ["words", "bpe", "characters", "unigram", "graphemes"])
+def test_every_kind_of_token_survives_a_round_trip(tokens):
+    codec = fitted("One cat sat. Two cats sat!", tokens=tokens)
+    again = DocumentCodec.from_json(codec.to_json())
+    text = "Two cats sat. One?"
+    assert again == codec
+    assert again.inputs(text) == codec.inputs(text)
+    assert [len(part.words) for part in codec.parts(text)] == [len(row) for row in codec.inputs(text)["source"]]
+    grown, new = codec.extend(["zebra"])
+    assert new
+    assert grown.inputs(text) == codec.inputs(text)
+
+
+def test_where_words_end_is_for_words_alone():
+    assert fitted(cut="spaces").parts("a cat.")[0].words == ("a", "cat.")
+    with pytest.raises(ValidationError, match="leave it out"):
+        DocumentOptions(tokens="bpe", cut="spaces")
+
+
+def test_a_batch_costs_as_many_places_as_there_are_words():
+    codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
+    rows = [codecs.encode(("a b c d e f", "a", "b"), "x"), codecs.encode(("a b", "c d"), "x")]
+    assert codecs.loader(rows, 100).lengths.tolist() == [8, 4]
