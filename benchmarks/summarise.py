@@ -26,9 +26,19 @@ from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 
 COLUMNS = {"source": "abstract", "target": "title"}
+EMBEDDING = "{kind: learned, size: 128, dropout: 0.3}"
+LEVEL = "{cell: {kind: gru, reset: after}, size: 128}"
 MODELS: dict[str, list[str]] = {
     "copying": [],
     "plain": ["model.decoder.copying=false"],
+    "document": [
+        "vocabulary=separate",
+        "model.tie=target",
+        "source={kind: document, tokens: {kind: words, size: 12000}}",
+        f"model.encoder={{kind: hierarchical, embedding: {EMBEDDING}, words: {LEVEL}, sentences: {LEVEL}}}",
+        "model.decoder.context={kind: hierarchical, query: current, score: bilinear, within: bilinear}",
+        "loss.coverage=0",
+    ],
 }
 LEAD = 8
 

@@ -74,7 +74,8 @@ HEADINGS = {
     "cell": "In `model.encoder` and `model.decoder`. See [the decks](decks.md) for what each equation stands for.",
     "embedding": "In `model.encoder` and `model.decoder`.",
     "context": "`model.decoder.context`: what the decoder sees of the source.",
-    "score": "`model.decoder.context.score`, with `context: attention`; `model.head.pool.score`, with `pool: attention`.",
+    "score": "`model.decoder.context.score`, with `context: attention` or `hierarchical` (there `within`, too); "
+    "`model.head.pool.score`, with `pool: attention`.",
     "readout": "`model.decoder.readout`.",
     "optimiser": "`train.optimiser`.",
     "schedule": "`train.schedule`: the learning rate over the run.",
@@ -82,6 +83,10 @@ HEADINGS = {
     "sampling": "`train.sampling`: scheduled sampling.",
     "search": "How outputs are found. See [search](search.md).",
 }
+
+
+# Choices that are the same as another, which stands for both.
+SAME = {"within": "score"}
 
 
 def _record(field: FieldInfo) -> type[Options] | None:
@@ -152,7 +157,7 @@ def _table(owner: type[Options]) -> list[str]:
         if record is not None:
             values = f"[`{name}`](#{name})"
         elif choices:
-            values = f"[{', '.join(f'`{kind}`' for kind in choices)}](#{name})"
+            values = f"[{', '.join(f'`{kind}`' for kind in choices)}](#{SAME.get(name, name)})"
         else:
             values = _values(field.annotation, field.metadata)
         rows.append(f"| `{name}` | {_default(field)} | {values} | {_about(owner, name, field)} |")
@@ -185,7 +190,7 @@ def page() -> str:
                 if not any(known == name for known, _ in records):
                     records.append((name, record))
                     walk(record)
-            elif (choices := _choices(field)) and name not in unions:
+            elif (choices := _choices(field)) and SAME.get(name, name) not in unions:
                 unions[name] = field
                 for part in choices.values():
                     walk(part)

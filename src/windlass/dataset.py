@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.core.errors import DataError
+from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
 from windlass.data.examples import Example, Place, Source, cut, expand, joined, split
 from windlass.data.readers import DataOptions, ReadResult, read
@@ -49,13 +50,14 @@ def read_data(recipe: Recipe) -> Data:
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return _texts(recipe, [examples_of(recipe, path) for path in files.train], files.dev)
-    train = [read(path, files, task.target) for path in files.train]
-    dev = [read(files.dev, files, task.target)] if files.dev else []
+    train = [examples_of(recipe, path) for path in files.train]
+    dev = [examples_of(recipe, files.dev)] if files.dev else []
     report = survey(train, dev)
     examples = [e for result in train for e in result.examples]
     if dev:
         return Data(tuple(expand(examples)), dev[0].examples, report)
-    learned, held = split(examples, files.dev_fraction, SPLIT_SEED)
+    whole = [str(e.place) for e in examples] if task.turns else None  # no dialog is on both sides
+    learned, held = split(examples, files.dev_fraction, SPLIT_SEED, whole)
     return Data(tuple(expand(learned)), tuple(held), report)
 
 
@@ -69,6 +71,8 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
+    if task.turns:
+        return read_dialogs(path, options or recipe.data)
     return read(path, options or recipe.data, task.target)
 
 

@@ -16,7 +16,7 @@ from windlass.encoders.base import Encoder, Sizes
 from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.text import EncoderOptions, RecurrentEncoder
 from windlass.heads.label import LabelHead, LabelHeadOptions
-from windlass.heads.options import TextHeadOptions
+from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
 from windlass.heads.running import score_on
 from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
 from windlass.heads.text import TextHead
@@ -83,6 +83,11 @@ class ModelOptions(Options):
             raise ValueError(
                 f"with context: none and start: {decoder.start} the decoder never sees the source: "
                 "set start: summary or final, or another context"
+            )
+        if decoder.context.kind == "hierarchical" and encoder.kind != "hierarchical":
+            raise ValueError(
+                "decoder.context: hierarchical needs sentences and their words: set encoder: hierarchical, or use "
+                "context: attention"
             )
         if self.tie != "none":
             self._check_tie(decoder)
@@ -232,7 +237,12 @@ def build(
     context = options.decoder.context
     if loss.alignment and context.kind != "attention":
         raise RecipeError(f"loss.alignment needs attention, but model.decoder.context is {context.kind}")
-    if loss.coverage and not (context.kind == "attention" and context.score.coverage):
+    scores = [context.score] if isinstance(context, AttentionContext) else []
+    if isinstance(context, HierarchicalContext):
+        assert isinstance(encoder, HierarchicalEncoder)  # the options were checked
+        encoder.keep_lower = True
+        scores = [context.score, context.within]
+    if loss.coverage and not any(score.coverage for score in scores):
         raise RecipeError("loss.coverage needs an attention with coverage: true")
     shared = None
     if options.tie == "all":
@@ -242,8 +252,9 @@ def build(
             raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
         assert isinstance(encoder, RecurrentEncoder)
         shared = encoder.embedding
+    below = encoder.lower_size if isinstance(encoder, HierarchicalEncoder) else 0
     writer = TextHead(
-        options.decoder, target_vocabulary, encoder.size, encoder.final_sizes, shared, options.tie != "none"
+        options.decoder, target_vocabulary, encoder.size, encoder.final_sizes, shared, options.tie != "none", below
     )
     return Model(encoder, writer, loss)
 

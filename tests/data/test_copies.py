@@ -61,7 +61,7 @@ def test_characters_can_be_copied():
         (WORDS, TextOptions(), False, "cut both alike"),
         (WORDS, TextOptions(tokens="words", lowercase=True), False, "source.lowercase and target.lowercase differ"),
         (WORDS, TextOptions(tokens="words", normal_form="NFKC"), False, "normal_form"),
-        (WORDS, TextOptions(tokens=WordTokens(cut="punctuation")), False, "set tokens.cut alike"),
+        (WORDS, TextOptions(tokens=WordTokens(cut="punctuation")), False, "set cut alike"),
         (TextOptions(tokens="bpe"), TextOptions(tokens="bpe"), False, "vocabulary: joint"),
     ],
 )

@@ -2,6 +2,7 @@
 
 of a text    copy                         the source itself
              most frequent                the commonest target of the training data
+             last part                    where the source has parts: of a dialog, the last turn
              first words                  as many of the source's as the task says, where it is about them
              letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
 of a label   most frequent                the commonest label
@@ -24,6 +25,7 @@ from windlass.baseline.text import (
     Pairs,
     copy,
     first_words,
+    last_part,
     letter_by_letter,
     most_frequent,
     most_frequent_tag,
@@ -54,6 +56,8 @@ def fit(train: Pairs, target: str = "text", lead: int | None = None) -> list[Any
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
+    if any(not isinstance(source, str) for source, _ in train):
+        found.append(last_part())
     if lead is not None:
         found.append(first_words(lead))
     if sum(len(joined(source)) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train):
@@ -118,6 +122,7 @@ __all__ = [
     "copy",
     "first_words",
     "fit",
+    "last_part",
     "letter_by_letter",
     "load_baseline",
     "most_frequent",

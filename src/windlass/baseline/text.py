@@ -17,7 +17,7 @@ Pairs = Sequence[tuple[Source, str]]
 class Baseline:
     """A table from source units to target text; where it has no entry, `default`, or else the unit itself.
 
-    Units are the whole source, its letters, its words, or the first `count` of these.
+    Units are the whole source, its letters, its words, the first `count` of these, or its last part.
 
     Its fields are plain data, so `dataclasses.asdict` and JSON keep it.
 
@@ -26,7 +26,7 @@ class Baseline:
     """
 
     name: str
-    unit: Literal["whole", "letter", "word", "first words"] = "whole"
+    unit: Literal["whole", "letter", "word", "first words", "last part"] = "whole"
     table: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
     joiner: str = ""
@@ -39,6 +39,8 @@ class Baseline:
     def _units(self, source: Source) -> Sequence[str]:
         if self.unit == "word":
             return source.split() if isinstance(source, str) else source
+        if self.unit == "last part":
+            return [source if isinstance(source, str) else source[-1]]
         if self.unit == "first words":
             return joined(source).split()[: self.count]
         return joined(source) if self.unit == "letter" else [joined(source)]
@@ -54,6 +56,15 @@ def copy() -> Baseline:
     ['Rom', '']
     """
     return Baseline("copy")
+
+
+def last_part() -> Baseline:
+    """Return the baseline that repeats the last part of the source: of a dialog, the last turn.
+
+    >>> last_part().predict([("Hi.", "Hello!"), "Hi."])
+    ['Hello!', 'Hi.']
+    """
+    return Baseline("last part", "last part")
 
 
 def first_words(count: int) -> Baseline:

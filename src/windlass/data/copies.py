@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.data.codecs import UNK, TextCodec, TextOptions
+from windlass.data.documents import DocumentOptions
 
 
 def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
@@ -20,7 +21,7 @@ def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
     >>> beyond(codec, ["the", "city", "of", "Ulm", "near", "Ulm"])
     ('Ulm', 'near')
     """
-    return tuple(dict.fromkeys(piece for piece in pieces if target.find(piece) == UNK))
+    return tuple(dict.fromkeys(piece for piece in pieces if piece and target.find(piece) == UNK))
 
 
 def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
@@ -48,7 +49,7 @@ def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
     return [extra.get(piece, UNK) if n == UNK else n for n, piece in zip(ids, target.pieces(text), strict=True)]
 
 
-def comparable(source: TextOptions, target: TextOptions, joint: bool) -> str | None:
+def comparable(source: TextOptions | DocumentOptions, target: TextOptions, joint: bool) -> str | None:
     """Why places of a source cannot be compared with tokens of a target, and how to mend it; None where they can.
 
     >>> comparable(TextOptions(tokens="words"), TextOptions(tokens="words"), joint=False) is None
@@ -59,8 +60,10 @@ def comparable(source: TextOptions, target: TextOptions, joint: bool) -> str | N
     a, b = source.tokens, target.tokens
     if a.kind != b.kind:
         return f"the source is cut into {a.kind}, but the target into {b.kind}: cut both alike"
-    if a.kind == "words" and b.kind == "words" and a.cut != b.cut:
-        return f"words end at {a.cut} in the source, but at {b.cut} in the target: set tokens.cut alike"
+    if a.kind == "words" and b.kind == "words":
+        ends = (source.cut or "punctuation") if isinstance(source, DocumentOptions) else a.cut
+        if ends != b.cut:
+            return f"words end at {ends} in the source, but at {b.cut} in the target: set cut alike"
     if a.kind in ("bpe", "unigram") and not joint:
         return f"pieces of {a.kind} are the same on both sides only with vocabulary: joint"
     for name in ("normal_form", "lowercase"):

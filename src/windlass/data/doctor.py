@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,12 +196,20 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     return Report(len(learned), len(held), lengths, tuple(findings), tuple(rare_characters(learned)), notes)
 
 
+Reader = Callable[[str, DataOptions], ReadResult]
+"""Another way to read a file, such as that of dialogs."""
+
+
 def examine(
-    paths: Sequence[DataPath], options: DataOptions | None = None, dev: DataPath | None = None, target: str = "text"
+    paths: Sequence[DataPath],
+    options: DataOptions | None = None,
+    dev: DataPath | None = None,
+    target: str = "text",
+    reader: Reader | None = None,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    `target` is the kind of what comes out of the task that the files are for.
+    `target` is the kind of what comes out of the task that the files are for; `reader` is another way to read them.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -209,13 +217,13 @@ def examine(
     if isinstance(paths, str):
         paths = [paths]  # or its letters would be taken for files
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    held = [] if dev is None else [_tried(dev, lenient, target)]
-    return survey([_tried(path, lenient, target) for path in paths], held)
+    held = [] if dev is None else [_tried(dev, lenient, target, reader)]
+    return survey([_tried(path, lenient, target, reader) for path in paths], held)
 
 
-def _tried(path: DataPath, options: DataOptions, target: str) -> ReadResult:
+def _tried(path: DataPath, options: DataOptions, target: str, reader: Reader | None) -> ReadResult:
     try:
-        return read(path, options, target)
+        return read(path, options, target) if reader is None else reader(str(path), options)
     except DataError as error:
         name = path if isinstance(path, str) else str(path)
         place, _, what = str(error).partition(": ")

@@ -121,6 +121,18 @@ class Codecs:
         """What the places of the memory stand for."""
         return (*self.source.pieces(source), *([self.source.tokens.token(EOS)] if self.source_end else []))
 
+    def words(self, source: Source) -> tuple[str, ...]:
+        """What the places of the memory's lower level stand for: of a document its words, all in a row.
+
+        >>> from windlass.data.documents import DocumentCodec, DocumentOptions
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(DocumentCodec.fit(DocumentOptions(), ["A. B."]), codec).words(("A cat.", "A dog?"))
+        ('A', 'cat', '.', 'A', 'dog', '?')
+        """
+        if isinstance(self.source, DocumentCodec):
+            return tuple(word for part in self.source.parts(source) for word in part.words)
+        return self.pieces(source)
+
     def encode(self, source: Source, target: str | None = None, example: Example | None = None) -> Encoded:
         """A source, with its target if there is one, as ids.
 
@@ -131,9 +143,11 @@ class Codecs:
         inputs = self.source.inputs(source)
         more = {name: ids for name, ids in inputs.items() if name != "source"}
         if self.copying:
-            pieces = self.source.pieces(source)
-            beyond = copies.beyond(self.written, pieces)
-            more["copy"] = [*copies.held(self.written, pieces, beyond), *([EOS] if self.source_end else [])]
+            lent = self._lent(source)
+            beyond = copies.beyond(self.written, [piece for part in lent for piece in part])
+            held = [copies.held(self.written, part, beyond) for part in lent]
+            nested = isinstance(self.source, DocumentCodec)
+            more["copy"] = held if nested else [*held[0], *([EOS] if self.source_end else [])]
             answer = None if target is None else copies.wanted(self.written, target, beyond)
         else:
             answer = None if target is None else self.target.encode(target)
@@ -146,7 +160,13 @@ class Codecs:
         >>> Codecs(codec, codec, copying=True).beyond("azyz"), Codecs(codec, codec).beyond("azyz")
         (('z', 'y'), ())
         """
-        return copies.beyond(self.written, self.source.pieces(source)) if self.copying else ()
+        if not self.copying:
+            return ()
+        return copies.beyond(self.written, [piece for part in self._lent(source) for piece in part])
+
+    def _lent(self, source: Source) -> list[list[str]]:
+        """What the places of a source hold: of a document sentence by sentence, else in one part."""
+        return self.source.lends(source) if isinstance(self.source, DocumentCodec) else [self.source.pieces(source)]
 
     def examples(self, examples: Sequence[Example]) -> list[Encoded]:
         """Examples as ids."""

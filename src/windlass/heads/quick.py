@@ -9,7 +9,7 @@ A contract holds it to `TextHead.step`, for every kind of cell, attention and re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ class QuickSource(_Rows):
     True
     """
 
-    keys: Tensor | None  # (B, S, A)
+    keys: Any  # (B, S, A), or those of two levels; None without attention
     mask: Tensor | None  # (B, S), None where every place is real
     entering: Tensor | None  # (B, S, G) values through the first layer's weights
     leaving: Tensor | None  # (B, S, R) values through the readout's weights
@@ -148,7 +148,7 @@ class Quick:
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
         self.enter = pack(of_context, int8=int8) if head.previous else None
         bounded = _bounded(head, at_start=True)
-        asking = head.attention.score.asking() if head.attention else None
+        asking = head.attention.asking() if head.attention else None
         query = None if asking is None else asking.weight.detach()
         feeding = of_fed if head.feeding else None
         with_state = (

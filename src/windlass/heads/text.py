@@ -12,13 +12,14 @@ from torch.nn import functional as F
 from windlass.core.records import Memory, Padded, Record, Scored
 from windlass.heads.copying import Copies, Gate, in_vocabulary
 from windlass.heads.fused import fused
-from windlass.heads.options import AttentionContext, TextHeadOptions
+from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
 from windlass.heads.quick import Quick, ready
 from windlass.heads.start import Start
 from windlass.nn.attention import Attention, Keys
 from windlass.nn.copying import copied, copy_loss, mixed_logprob
 from windlass.nn.embedding import Embedding
 from windlass.nn.fused_decoder import Decoder, decode
+from windlass.nn.levels import Levels
 from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
 from windlass.nn.packed import Stamp
 from windlass.nn.product import Product, linear
@@ -90,6 +91,7 @@ class TextHead(nn.Module):
     context summary:    the summary at every step
     query previous:     c_t = attend(s_{t-1}), part of x_t                        (Bahdanau et al. 2015)
     query current:      c_t = attend(s_t), part of o_t; with input feeding o_{t-1} is part of x_t   (Luong et al. 2015)
+    hierarchical:       attends to sentences, and to the words of each; see `nn/levels.py`
     readout:            o_t = s_t, or tanh(W [s_t; c_t]), or tanh(W [s_t; c_t; e(y_{t-1})])
     copying:            p(y_t) = g_t softmax(V o_t + b) + (1 - g_t) sum of attention on places that hold y_t
 
@@ -109,6 +111,7 @@ class TextHead(nn.Module):
         final_sizes: tuple[tuple[int, ...], ...],
         embedding: Embedding | None = None,
         tie: bool = False,
+        words_size: int = 0,
     ):
         super().__init__()
         self._ready: dict[bool, tuple[Stamp, Quick]] = {}
@@ -116,10 +119,11 @@ class TextHead(nn.Module):
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedded = self.embedding.size if self.embedding else 0  # E
         context = options.context
-        self.attention = Attention(context.score, options.size, memory_size) if context.kind == "attention" else None
-        self.previous = context.kind == "attention" and context.query == "previous"
-        self.feeding = context.kind == "attention" and context.input_feeding
-        self.covering = self.attention is not None and self.attention.coverage is not None
+        self.attention = _attention(options, memory_size, words_size)
+        asks = context if isinstance(context, AttentionContext | HierarchicalContext) else None
+        self.previous = asks is not None and asks.query == "previous"
+        self.feeding = asks is not None and asks.input_feeding
+        self.covering = self.attention is not None and self.attention.covering
         self.context_size = self.attention.size if self.attention else memory_size if context.kind == "summary" else 0
         self.readout_size = options.size if options.readout.kind == "state" else options.readout.size
         self.widths = (  # of the pieces of the first layer's input
@@ -165,7 +169,7 @@ class TextHead(nn.Module):
             begun = replace(begun, layers=layers)  # the same sequence goes on, with the same locked dropout
         like = layers[0][0]
         fed = like.new_zeros(B, self.readout_size) if self.feeding else None
-        coverage = like.new_zeros(memory.mask.shape) if self.covering else None
+        coverage = like.new_zeros(keys.mask.shape) if self.covering and keys else None
         copies = self.gate.prepare(memory.copy, keys.values, keys.mask) if self.gate and keys else None
         return Source(keys, seen, constant, entering, copies), DecoderState(begun, fed, coverage)
 
@@ -360,6 +364,13 @@ class TextHead(nn.Module):
         assert memory.copy is not None
         assert taught.weights is not None
         return copied(taught.weights, memory.copy, target.values)
+
+
+def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> Attention | Levels | None:
+    context = options.context
+    if isinstance(context, HierarchicalContext):
+        return Levels(context.score, context.within, options.size, memory_size, words_size)
+    return Attention(context.score, options.size, memory_size) if isinstance(context, AttentionContext) else None
 
 
 def _stack(parts: list[Tensor | None]) -> Tensor | None:

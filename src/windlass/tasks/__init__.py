@@ -5,6 +5,7 @@ from windlass.tasks.classify import CLASSIFY
 from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
+from windlass.tasks.reply import REPLY
 from windlass.tasks.summarise import SUMMARISE
 from windlass.tasks.tag import TAG
 from windlass.tasks.text import TEXT
@@ -13,7 +14,7 @@ from windlass.tasks.transliterate import TRANSLITERATE
 
 TASKS: dict[str, Task] = {
     task.name: task
-    for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, LM)
+    for task in (PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, LM)
 }
 """Every task by its name."""
 
