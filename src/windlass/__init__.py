@@ -9,5 +9,6 @@
 from windlass.api import Trained, fit, load
 from windlass.core.records import Prediction
 from windlass.core.version import __version__
+from windlass.data.sentences import use_splitter
 
-__all__ = ["Prediction", "Trained", "__version__", "fit", "load"]
+__all__ = ["Prediction", "Trained", "__version__", "fit", "load", "use_splitter"]

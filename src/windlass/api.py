@@ -95,7 +95,7 @@ class Trained:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)
 
-    def explain(self, text: str, path: str | Path | None = None, target: str | None = None) -> Prediction:
+    def explain(self, text: Source, path: str | Path | None = None, target: str | None = None) -> Prediction:
         """Show what the model looks at while it writes; with a path, as .png, .html or .json."""
         found = explain(self.bundle, text, target)
         if path is not None:

@@ -11,6 +11,7 @@ from time import perf_counter
 
 from windlass.bundle import Bundle
 from windlass.data.codecs import MARKS, TextCodec
+from windlass.data.examples import Source, joined
 from windlass.decoding.options import Greedy, SearchOptions
 from windlass.evaluate import predict
 from windlass.nn.packed import levels
@@ -82,7 +83,21 @@ def made_up(codec: TextCodec, count: int = MADE_UP, longest: int = 24) -> list[s
     return [text if text.strip() else codec.decode([ids[0]]) for text in texts]
 
 
-def bench(bundle: Bundle, texts: Sequence[str], batches: Sequence[int] = (1, 32), seconds: float = 3.0) -> list[Figure]:
+def made_up_documents(codec: TextCodec, count: int = MADE_UP, longest: int = 16) -> list[Source]:
+    """The same as documents, of up to so many sentences.
+
+    >>> from windlass.data.codecs import TextOptions
+    >>> len(made_up_documents(TextCodec.fit(TextOptions(), ["abc"]), 3))
+    3
+    """
+    draws = random.Random(2)
+    sentences = made_up(codec, MADE_UP)
+    return [tuple(draws.choices(sentences, k=draws.randint(longest // 4, longest))) for _ in range(count)]
+
+
+def bench(
+    bundle: Bundle, texts: Sequence[Source], batches: Sequence[int] = (1, 32), seconds: float = 3.0
+) -> list[Figure]:
     """Measure a bundle by greedy search and by its own, in float32 and in 8 bits, with so many texts at once.
 
     Every figure is taken for about so many seconds, the texts over and over; ways are tried in turn, so that a machine
@@ -105,7 +120,7 @@ def bench(bundle: Bundle, texts: Sequence[str], batches: Sequence[int] = (1, 32)
         searches = {"greedy": Greedy(length_factor=own.length_factor, length_plus=own.length_plus)}
     if own is not None and own.kind != "greedy":
         searches[f"beam {own.size}" if own.kind == "beam" else own.kind] = own
-    given = sorted((text for text in texts if text.strip()), key=len)
+    given = sorted((text for text in texts if joined(text).strip()), key=lambda text: len(joined(text)))
     found: list[Figure] = []
     for batch in batches:
         parts = [given[n : n + batch] for n in range(0, len(given), batch)]
@@ -121,7 +136,7 @@ def bench(bundle: Bundle, texts: Sequence[str], batches: Sequence[int] = (1, 32)
 class _Run:
     """One way to use a model, measured a little at a time."""
 
-    def __init__(self, bundle: Bundle, options: SearchOptions | None, parts: Sequence[Sequence[str]]):
+    def __init__(self, bundle: Bundle, options: SearchOptions | None, parts: Sequence[Sequence[Source]]):
         self.bundle, self.options, self.parts = bundle, options, parts
         self.next = self.sentences = self.tokens = 0
         self.latencies: list[float] = []
@@ -132,7 +147,7 @@ class _Run:
         """Seconds so far."""
         return sum(self.latencies)
 
-    def _predict(self, part: Sequence[str]) -> int:
+    def _predict(self, part: Sequence[Source]) -> int:
         every = predict([self.bundle], part, self.options, batch_tokens=sys.maxsize)
         return sum(len(prediction.probabilities) for prediction in every)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from windlass.core.errors import DataError
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
-from windlass.data.examples import Example, Place, Source, cut, expand, joined, split
+from windlass.data.documents import DocumentOptions
+from windlass.data.examples import Example, Place, Source, Split, cut, expand, joined, split
 from windlass.data.readers import DataOptions, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.recipe import Recipe
@@ -73,7 +74,16 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
         return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
     if task.turns:
         return read_dialogs(path, options or recipe.data)
-    return read(path, options or recipe.data, task.target)
+    return read(path, options or recipe.data, task.target, splitter(recipe))
+
+
+def splitter(recipe: Recipe) -> Split | None:
+    """What cuts a source into sentences, where it is a document.
+
+    >>> splitter(Recipe()) is None
+    True
+    """
+    return recipe.source.splitter.split if isinstance(recipe.source, DocumentOptions) else None
 
 
 def _texts(recipe: Recipe, train: Sequence[ReadResult], dev: str | ReadResult | None) -> Data:
@@ -110,8 +120,8 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
             blank = "source" if not joined(source).strip() else "target" if not target.strip() else ""
             if blank:
                 raise DataError(f"{name} pair {n}: the {blank} is blank: leave it out")
-        found = (Example(s, (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
-        return ReadResult(tuple(cut(e, kind) for e in found), ())
+        found = (Example(_source(s), (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
+        return ReadResult(tuple(cut(e, kind, splitter(recipe)) for e in found), ())
 
     first = examples(train, "train")
     if dev is not None:
@@ -119,6 +129,10 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
         return Data(first.examples, second.examples, survey([first], [second]))
     learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
     return Data(tuple(learned), tuple(held), survey([first]))
+
+
+def _source(given: Source | list[str]) -> Source:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def _all_texts(given: Pairs | Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.documents import DocumentCodec
 from windlass.data.examples import Example, group
 from windlass.data.loader import Encoded, Loader
 from windlass.data.running import Running, joined_ids
@@ -54,6 +55,7 @@ __all__ = [
     "run",
     "save_baseline",
     "unknown_note",
+    "unread_note",
 ]
 
 Note = Callable[[str], None]
@@ -145,6 +147,33 @@ def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
     return f"dev has symbols that train has not, read as unknown: {'; '.join(parts)}" if parts else None
 
 
+def unread_note(codecs: Codecs, examples: Sequence[Example]) -> str | None:
+    """Say how much of documents is beyond what the model reads.
+
+    >>> from windlass.recipe import compose, setting
+    >>> recipe = compose("classify-document", None, [setting("source.most_sentences=1")])
+    >>> data = as_data([("One. Two three.", "a"), ("Four.", "b")], [("Five.", "a")], recipe)
+    >>> unread_note(fit_codecs(recipe, data.train), data.train)
+    '1 of 2 documents are longer than the model reads: 3 of their words (33.3 % of all) are not read; ...'
+    """
+    codec = codecs.source
+    if not isinstance(codec, DocumentCodec) or codec.reads_all:
+        return None
+    longer = words = unread = 0
+    for example in examples:
+        parts, beyond = codec.scan(example.source)
+        longer += beyond > 0
+        unread += beyond
+        words += beyond + sum(len(part.ids) for part in parts)
+    if not longer:
+        return None
+    share = f"{100 * unread / words:.1f} % of all"
+    return (
+        f"{longer} of {len(examples)} documents are longer than the model reads: {unread:,} of their words ({share}) "
+        "are not read; see source.most_sentences, source.most_words and source.longer"
+    )
+
+
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
 
@@ -219,8 +248,9 @@ def run(
     else:
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
-    if said := unknown_note(codecs, data.dev):
-        observer.note(said)
+    for said in (unknown_note(codecs, data.dev), unread_note(codecs, [*data.train, *data.dev])):
+        if said:
+            observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
         observer = Stages(observer, bundle, folder / "samples.txt", recipe.samples)
@@ -363,7 +393,8 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in data.train]
     sources, answers = [e.source for e in dev], [e.targets for e in dev]
-    return best_baseline(pairs, sources, answers, task.compared, task.target, recipe.lead or task.lead)
+    kinds = task.target, recipe.source.kind
+    return best_baseline(pairs, sources, answers, task.compared, *kinds, recipe.lead or task.lead)
 
 
 def _measuring(task: str, examples: Sequence[Example]) -> Task:

@@ -12,9 +12,11 @@ from torch import Tensor
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
 from windlass.core.records import Memory, Padded, Prediction, Span
+from windlass.data.documents import DocumentCodec, unknown
 from windlass.data.examples import Source, joined
 from windlass.data.labels import LabelCodec, TagsCodec
 from windlass.data.schemes import spans
+from windlass.data.sides import Codecs
 from windlass.data.words import WordsCodec
 from windlass.heads.label import LabelHead
 from windlass.heads.tags import TagsHead
@@ -97,19 +99,15 @@ def _labels(
     answers = [b.model.head(memory) for b, memory in zip(bundles, memories, strict=True)]
     probabilities = _mean([logp.exp() for logp, _ in answers])
     weighed = [weights for _, weights in answers if weights is not None]
+    shares, within = _mean(weighed) if weighed else None, _within(memories)
     found = []
     for n, source in enumerate(sources):
         chances = probabilities[n].tolist()
         order = sorted(range(len(chances)), key=lambda label: -chances[label])
-        pieces = codecs.pieces(source)
-        one = Prediction(
-            text="",
-            tokens=(),
-            score=0.0,
-            confidence=0.0,
-            source_tokens=pieces,
-            unknown=codecs.source.unknown(source),
-            attention=(tuple(_mean(weighed)[n, : len(pieces)].tolist()),) if weighed else None,
+        seen = _seen(codecs, source, None if within is None else within[n])
+        one = replace(
+            seen,
+            attention=None if shares is None else (tuple(shares[n, : len(seen.source_tokens)].tolist()),),
             labels={codecs.target.token(label): chances[label] for label in order},
         )
         ranked = [
@@ -136,30 +134,54 @@ def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequen
         best = head.best(memories[0]).cpu()
     else:  # of the mean, place by place, what the scheme allows
         best = head.scheme.cpu().best(marginals.clamp(min=1e-12).log(), mask)[0]
+    within = _within(memories)
     found = []
     for n, source in enumerate(sources):
-        pieces = codecs.pieces(source)
-        ids = best[n, : len(pieces)].tolist()
+        seen = _seen(codecs, source, None if within is None else within[n])
+        places = len(seen.source_tokens)
+        ids = best[n, :places].tolist()
         chances = [float(marginals[n, place, tag]) for place, tag in enumerate(ids)]
         text = codecs.target.decode(ids)
         found.append(
-            Prediction(
+            replace(
+                seen,
                 text=text,
                 tokens=tuple(text.split()),
                 score=sum(math.log(max(chance, 1e-45)) for chance in chances),
                 confidence=math.prod(chances),
                 probabilities=tuple(chances),
-                source_tokens=pieces,
-                unknown=codecs.source.unknown(source),
                 offsets=_offsets(bundles[0], source),
                 spans=_spans(bundles[0], source, text),
                 chances={
-                    codecs.target.token(tag): tuple(marginals[n, : len(pieces), tag].tolist())
+                    codecs.target.token(tag): tuple(marginals[n, :places, tag].tolist())
                     for tag in (marginals[n].max(0).values >= SEEN).nonzero().flatten().tolist()
                 },
             )
         )
     return found
+
+
+def _within(memories: Sequence[Memory]) -> Tensor | None:
+    """How much each word counts in its sentence (B, P, S), where that is weighed."""
+    known = [memory.within for memory in memories if memory.within is not None]
+    return _mean(known) if known else None
+
+
+def _seen(codecs: Codecs, source: Source, within: Tensor | None) -> Prediction:
+    """What a model sees of a source, in a prediction whose answer is still to come."""
+    blank = Prediction(text="", tokens=(), score=0.0, confidence=0.0)
+    if not isinstance(codecs.source, DocumentCodec):
+        return replace(blank, source_tokens=codecs.pieces(source), unknown=codecs.source.unknown(source))
+    parts, unread = codecs.source.scan(source)
+    weights = [] if within is None else [within[p, : len(part.ids)].tolist() for p, part in enumerate(parts)]
+    return replace(
+        blank,
+        source_tokens=tuple(part.text for part in parts),
+        unknown=unknown(parts),
+        words=tuple(part.words for part in parts),
+        word_weights=tuple(map(tuple, weights)),
+        unread=unread,
+    )
 
 
 def _offsets(bundle: Bundle, source: Source) -> tuple[tuple[int, int], ...]:

@@ -118,6 +118,12 @@ class Recipe(Options):
                 raise ValueError("model.decoder.copying copies words, and not sentences: set context: hierarchical")
             if why := comparable(source, target, self.vocabulary == "joint"):
                 raise ValueError(f"model.decoder.copying: {why}")
+        whole = source.kind != "document" or (source.longer == "cut" and source.most_sentences is None)
+        if target.kind == "tags" and not whole:
+            raise ValueError(
+                "every sentence has its tag, so none may be broken or left out: set source.longer: cut, and leave "
+                "source.most_sentences out"
+            )
         if head.kind != "text":
             if self.search is not None:
                 raise ValueError(f"search has no use with model.head: {head.kind}: leave it out")

@@ -87,13 +87,13 @@ def test_long_sentences_are_broken_or_cut_and_what_is_not_read_is_counted():
     text = "a b c d e. F g"
     broken = fitted(most_words=2)
     assert broken.pieces(text) == ["a b", "c d", "e.", "F g"]
-    assert broken.unread(text) == 0
+    assert broken.scan(text)[1] == 0
     short = fitted(most_words=2, longer="cut")
     assert short.pieces(text) == ["a b", "F g"]
-    assert short.unread(text) == 4
+    assert short.scan(text)[1] == 4
     few = fitted(most_sentences=1)
     assert few.pieces(text) == ["a b c d e."]
-    assert few.unread(text) == 2
+    assert few.scan(text)[1] == 2
 
 
 @pytest.mark.parametrize("tokens", ["words", "bpe", "characters", "unigram", "graphemes"])

@@ -9,6 +9,7 @@ of a label   most frequent                the commonest label
              bag of words                 a linear model of which words and pairs of words a text has
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
+             bag of words of each         where tags are of sentences: every sentence by itself
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from windlass.baseline.bag import BagOfWords
+from windlass.baseline.bag import BagOfEach, BagOfWords
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
@@ -35,14 +36,14 @@ from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.metrics import find
 
-AnyBaseline = Baseline | BagOfWords | HiddenMarkov
+AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
 
 
-def fit(train: Pairs, target: str = "text", lead: int | None = None) -> list[AnyBaseline]:
-    """Return every baseline that makes sense for the data and the kind of its target, the simplest first.
+def fit(train: Pairs, target: str = "text", source: str = "text", lead: int | None = None) -> list[AnyBaseline]:
+    """Return every baseline that makes sense for the data and the kinds of its two sides, the simplest first.
 
     `lead` is how many of the first words are an answer, where they can be one.
 
@@ -53,6 +54,8 @@ def fit(train: Pairs, target: str = "text", lead: int | None = None) -> list[Any
         raise DataError("a baseline needs training examples, and there are none")
     if target == "label":
         return [most_frequent(train), BagOfWords.fit(train)]
+    if target == "tags" and source == "document":
+        return [most_frequent_tag(train), BagOfEach.fit(train)]
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
@@ -71,6 +74,7 @@ def best_baseline(
     references: Sequence[Sequence[str]],
     metric: str,
     target: str = "text",
+    source: str = "text",
     lead: int | None = None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
@@ -81,7 +85,7 @@ def best_baseline(
     measure = find(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, target, lead),
+        fit(train, target, source, lead),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 
@@ -106,7 +110,11 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
     """
     try:
         content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        kinds: dict[str, type[AnyBaseline]] = {"bag of words": BagOfWords, "hidden Markov model": HiddenMarkov}
+        kinds: dict[str, type[AnyBaseline]] = {
+            "bag of words": BagOfWords,
+            "bag of words of each": BagOfEach,
+            "hidden Markov model": HiddenMarkov,
+        }
         return kinds.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -114,6 +122,7 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
 
 __all__ = [
     "AnyBaseline",
+    "BagOfEach",
     "BagOfWords",
     "Baseline",
     "HiddenMarkov",

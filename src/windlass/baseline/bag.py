@@ -82,6 +82,34 @@ class BagOfWords:
         return found
 
 
+@dataclass(frozen=True)
+class BagOfEach:
+    """Tags of sentences by a bag of words, every sentence by itself.
+
+    >>> bag = BagOfEach.fit([(("who is it", "it is Ann"), "ASK SAY"), (("it is he", "who"), "SAY ASK")])
+    >>> bag.predict([("who", "Ann", "it is she")])
+    ['ASK SAY SAY']
+    """
+
+    name: str = "bag of words of each"
+    labels: Sequence[str] = ()
+    idf: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    bias: Sequence[float] = ()
+
+    @classmethod
+    def fit(cls, train: Pairs) -> BagOfEach:
+        """Train it on all sentences of all documents."""
+        each = [pair for source, tags in train for pair in zip(source, tags.split(), strict=True)]
+        bag = BagOfWords.fit(each)
+        return cls(labels=bag.labels, idf=bag.idf, weights=bag.weights, bias=bag.bias)
+
+    def predict(self, sources: Sequence[Source]) -> list[str]:
+        """Return tags for every source, which must be cut into sentences."""
+        bag = BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias)
+        return [" ".join(bag.predict([source] if isinstance(source, str) else source)) for source in sources]
+
+
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:
     raw = {feature: (1 + math.log(n)) * idf[feature] for feature, n in bag.items() if feature in idf}
     length = math.sqrt(sum(value * value for value in raw.values())) or 1.0

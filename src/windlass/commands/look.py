@@ -15,6 +15,7 @@ from windlass.core.errors import WindlassError, nearest
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import examine
 from windlass.data.running import examine_texts
+from windlass.dataset import splitter
 from windlass.demo import demonstrate
 from windlass.demo_data import SCRIPTS
 from windlass.recipe import default, parse
@@ -40,12 +41,13 @@ def doctor(
     """Look for what is wrong with data, before training does."""
     if task not in TASKS:
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
-    options = reading(columns(source, target, alignment, format))
+    own = parse(default(task))
+    options = reading(columns(source, target, alignment, format), own)
     if TASKS[task].reads_nothing:
         report = examine_texts(files, options, dev)
     else:
         reader = read_dialogs if TASKS[task].turns else None
-        report = examine(files, options, dev, TASKS[task].target, reader)
+        report = examine(files, options, dev, TASKS[task].target, splitter(own), reader)
     if json_:
         content = {
             "train": report.train,

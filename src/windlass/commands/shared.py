@@ -48,7 +48,8 @@ def reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
     2
     """
     own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
-    return parse({"data": own | columns}, "options").data
+    of_task = {name: own.pop(name) for name in ("history", "speaker") if name in own}  # was checked with its task
+    return parse({"data": own | columns}, "options").data.model_copy(update=of_task)
 
 
 def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:

@@ -15,11 +15,13 @@ from rich.console import Console
 from rich.table import Table
 
 from windlass import flags
-from windlass.bench import Figure, bench, made_up, peak_memory
+from windlass.bench import Figure, bench, made_up, made_up_documents, peak_memory
 from windlass.bundle import Bundle
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
-from windlass.data.readers import read
+from windlass.data.documents import DocumentCodec, given
+from windlass.data.examples import Source
+from windlass.dataset import examples_of
 from windlass.evaluate import evaluate
 from windlass.experiment import check_folder, load_baseline, save_baseline
 from windlass.portions import portions
@@ -46,13 +48,17 @@ def bench_command(
     bundle = Bundle.load(folder)
     if threads is not None:
         torch.set_num_threads(threads)
+    codec = bundle.codecs.source
+    texts: list[Source]
     if file is None:
-        texts = made_up(bundle.codecs.source.tokens)
+        texts = made_up_documents(codec.tokens) if isinstance(codec, DocumentCodec) else [*made_up(codec.tokens)]
         say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
     else:
         texts = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
         if not texts:
             raise DataError(f"{file}: nothing to measure with: it has no line that is not blank")
+        if isinstance(codec, DocumentCodec):
+            texts = [given(text) if isinstance(text, str) else text for text in texts]
     found = bench(bundle, texts, batch or (1, 32), seconds)
     about: dict[str, Any] = {
         "threads": torch.get_num_threads(),
@@ -114,7 +120,7 @@ def quantise_command(
     small = quantise(bundle)
     before: dict[str, float] = {}
     if file is not None:
-        result = read(file, bundle.recipe.data, bundle.task.target)
+        result = examples_of(bundle.recipe, file)
         if not result.examples:
             raise DataError(f"{file}: no examples to show the loss on")
         before = evaluate([bundle], result.examples).metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from textwrap import shorten
 from time import perf_counter
 from typing import Annotated
 
@@ -113,7 +114,7 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> 
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
-    text = shlex.quote(example)
+    text = shlex.quote(example if len(example) <= 120 else shorten(example, 80, placeholder=" ..."))
     say(f"model in {out}; next:")
     if outcome.bundle.task.reads_nothing:
         say(f"  {program()} generate {folder} --length 500")

@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from textwrap import shorten
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -20,6 +21,8 @@ from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.data import conll
+from windlass.data.documents import DocumentCodec, given
+from windlass.data.examples import Source
 from windlass.data.findings import Findings
 from windlass.evaluate import alignment_figures, evaluate, predict, score
 from windlass.experiment import baseline_metrics
@@ -87,6 +90,7 @@ def evaluate_command(
         "baseline_name": cheap.name if cheap else None,
         "examples": found.examples,
         "unknown": sum(bool(p.unknown) for p in found.predictions),
+        "unread": sum(p.unread > 0 for p in found.predictions),
         "seconds": round(perf_counter() - started, 2),
         "search": None if options is None else options.model_dump(mode="json"),
         "models": [str(path) for path in (folder, *(also or []))],
@@ -107,6 +111,8 @@ def evaluate_command(
         said += f"; baseline: {cheap.name}"
     if content["unknown"]:
         said += f"; {content['unknown']} with symbols the model has never seen"
+    if content["unread"]:
+        said += f"; {content['unread']} longer than the model reads"
     print(said)
     for name, text in content.get("signatures", {}).items():
         print(f"{name}: {text}")
@@ -136,7 +142,8 @@ def predict_command(
 ) -> None:
     """Write an output for every line of input.
 
-    A line in, a line out, in order; a blank line for a blank line. A tagger also takes a CoNLL or CoNLL-U file, and
+    A line in, a line out, in order; a blank line for a blank line. A document is a line too: a text, or a JSON list of
+    its sentences. A tagger also takes a CoNLL or CoNLL-U file, and
     writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
@@ -167,10 +174,13 @@ def predict_command(
         return
     if format is not None:
         raise WindlassError(f"--format {format}: what is predicted for is lines of text, or columns (conll, conllu)")
-    done = unknown = cut = 0
+    done = unknown = cut = longer = 0
+    documents = isinstance(bundles[0].codecs.source, DocumentCodec)
     for lines in portions(file, bundles[0].recipe.data.max_length, say):
-        for prediction in predict(bundles, lines, options, nbest, first_key=done):
+        texts: list[Source] = [given(line) if documents else line for line in lines]
+        for prediction in predict(bundles, texts, options, nbest, first_key=done):
             done += 1
+            longer += prediction.unread > 0
             cut += not prediction.finished
             unknown += bool(prediction.unknown)
             if prediction.unknown and unknown <= NOTES and not json_:
@@ -181,6 +191,8 @@ def predict_command(
         say(f"and {unknown - NOTES} more lines with symbols that the model has never seen")
     if cut and not json_:
         say(f"{cut} of {done} outputs were cut off at the length limit")
+    if longer and not json_:
+        say(f"{longer} of {done} documents are longer than the model reads: see `unread` in --json")
 
 
 def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, format: str | None) -> None:
@@ -237,7 +249,10 @@ def score_command(
 @app.command("explain")
 def explain_command(
     folder: flags.Folder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="an input")],
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT", help="an input; where documents are read, also a file that holds one"),
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to: a .png, .html or .json file")],
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="look at this output instead of the model's own")
@@ -246,16 +261,38 @@ def explain_command(
     search: flags.Kind = None,
     device: flags.Device = "cpu",
 ) -> None:
-    """Draw what a model looks at while it writes."""
+    """Draw what a model looks at while it writes, or what counted for its choice.
+
+    Of a document, a page (.html) or picture with every sentence shaded by its weight, and words by theirs.
+    """
     bundle = Bundle.load(folder, device)
     if bundle.task.reads_nothing:
         raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None
     options = search_for(bundle, search, size=beam) if told else None
-    found = explain(bundle, text, target, options)
+    source: Source = text
+    if isinstance(bundle.codecs.source, DocumentCodec):
+        source = given(_file_or_text(text))
+        text = shorten(text, 60)
+    found = explain(bundle, source, target, options)
+    if found.unread:
+        say(f"the model does not read the last {found.unread:,} words of it, or what is too long in its sentences")
     if found.unknown:
         say(_never_seen(found))
     if target is not None and (new := bundle.codecs.target.unknown(target)):
         say(f"the model never writes {', '.join(map(repr, new[:5]))}: taken as unknown")
     draw([found], out)
     say(f"{text} -> {found.text}   (probability {found.confidence:.2f}); written to {out}")
+
+
+def _file_or_text(text: str) -> str:
+    """What a file holds, where there is one of this name; else the text itself."""
+    try:
+        if not Path(text).is_file():
+            return text
+    except (OSError, ValueError):  # too long to be a name
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WindlassError(f"{text}: cannot read it as UTF-8 text: {error}") from None

@@ -254,3 +254,6 @@ class Prediction:
     offsets: tuple[tuple[int, int], ...] = ()  # of tags: where in the input each of source_tokens is
     spans: tuple[Span, ...] = ()  # of tags: the parts of the input that they name
     chances: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags: each one's probability at each word
+    words: tuple[tuple[str, ...], ...] = ()  # of a document, whose source_tokens are sentences: the words of each
+    word_weights: tuple[tuple[float, ...], ...] = ()  # how much each of these counted in its sentence, if weighed
+    unread: int = 0  # of a document: how many words are beyond what the model reads

@@ -14,7 +14,7 @@ from windlass.core.errors import DataError
 from windlass.data.examples import Example, Place, Source
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings, tally
-from windlass.data.readers import DataOptions, ReadResult
+from windlass.data.readers import DataOptions, DataPath, ReadResult
 
 KEY = "turns"
 Turn = tuple[str | None, str]
@@ -30,7 +30,7 @@ def said_before(turns: Sequence[str], history: int | None) -> Source:
     return turns[-1] if history == 1 else tuple(turns if history is None else turns[-history:])
 
 
-def read_dialogs(path: str | Path, options: DataOptions) -> ReadResult:
+def read_dialogs(path: DataPath, options: DataOptions) -> ReadResult:
     """Read the examples of a file of dialogs, with everything that is wrong in it.
 
     `options.history` is how many turns before a reply are read, `options.speaker` whose turns are replies.
@@ -41,6 +41,8 @@ def read_dialogs(path: str | Path, options: DataOptions) -> ReadResult:
     >>> [(e.source, e.target) for e in read_dialogs(file, DataOptions()).examples]
     [(('Hi.',), 'Hello!'), (('Hi.', 'Hello!'), 'A table for two.')]
     """
+    if not isinstance(path, str | Path):
+        raise DataError(f"{', '.join(map(str, path))}: a dialog is a line of one file, not of several side by side")
     name = str(path)
     found = Findings(strict=options.strict)
     tabs = _form(name, options) == "tsv"

@@ -6,11 +6,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from windlass.core.errors import DataError
-from windlass.data.examples import Example, Place
+from windlass.data.examples import Example, Place, Split
 from windlass.data.findings import Finding
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
 
@@ -196,7 +197,7 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     return Report(len(learned), len(held), lengths, tuple(findings), tuple(rare_characters(learned)), notes)
 
 
-Reader = Callable[[str, DataOptions], ReadResult]
+Reader = Callable[[DataPath, DataOptions], ReadResult]
 """Another way to read a file, such as that of dialogs."""
 
 
@@ -205,11 +206,13 @@ def examine(
     options: DataOptions | None = None,
     dev: DataPath | None = None,
     target: str = "text",
+    document: Split | None = None,
     reader: Reader | None = None,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    `target` is the kind of what comes out of the task that the files are for; `reader` is another way to read them.
+    `target` is the kind of what comes out of the task that the files are for; `document` is as `read` has it; `reader`
+    is another way to read them.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -217,13 +220,14 @@ def examine(
     if isinstance(paths, str):
         paths = [paths]  # or its letters would be taken for files
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    held = [] if dev is None else [_tried(dev, lenient, target, reader)]
-    return survey([_tried(path, lenient, target, reader) for path in paths], held)
+    own = reader or partial(read, target=target, document=document)
+    held = [] if dev is None else [_tried(dev, lenient, own)]
+    return survey([_tried(path, lenient, own) for path in paths], held)
 
 
-def _tried(path: DataPath, options: DataOptions, target: str, reader: Reader | None) -> ReadResult:
+def _tried(path: DataPath, options: DataOptions, reader: Reader) -> ReadResult:
     try:
-        return read(path, options, target) if reader is None else reader(str(path), options)
+        return reader(path, options)
     except DataError as error:
         name = path if isinstance(path, str) else str(path)
         place, _, what = str(error).partition(": ")

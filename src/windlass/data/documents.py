@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,18 +14,18 @@ from windlass.core.options import Options
 from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec, TextOptions, TokenOptions, WordTokens
 from windlass.data.cutting import cut, marked
 from windlass.data.examples import Source
-from windlass.data.sentences import RuleSentences, SentenceOptions
+from windlass.data.sentences import RuleSentences, SplitterOptions
 
 
 class DocumentOptions(Options):
     """The sentences of a document (or the turns of a dialog), and the words of each.
 
-    >>> DocumentOptions(sentences="lines").most_words
+    >>> DocumentOptions(splitter="lines").most_words
     100
     """
 
     kind: Literal["document"] = "document"
-    sentences: SentenceOptions = Field(
+    splitter: SplitterOptions = Field(
         RuleSentences(), description="how a text that is not yet cut into sentences is; a list of texts stays as it is"
     )
     tokens: TokenOptions = Field(WordTokens(min_count=2), description="what a token of a sentence is")
@@ -96,7 +97,7 @@ class DocumentCodec:
 
     def sentences(self, source: Source) -> list[str]:
         """The sentences of a source, as they are given or as they are cut, whatever their length."""
-        return self.options.sentences.split(source) if isinstance(source, str) else [part.strip() for part in source]
+        return self.options.splitter.split(source) if isinstance(source, str) else [part.strip() for part in source]
 
     def parts(self, source: Source) -> list[Sentence]:
         """What of a source the model reads: sentences that are no longer, and no more of them, than the options say.
@@ -107,12 +108,26 @@ class DocumentCodec:
         >>> [part.text for part in codec.parts("a b c d e f")]
         ['a b', 'c d']
         """
-        found: list[Sentence] = []
-        for sentence in self.sentences(source):
-            found += self._read(sentence)
-        return found[: self.options.most_sentences]
+        return self.scan(source)[0]
 
-    def _read(self, sentence: str) -> list[Sentence]:
+    def scan(self, source: Source) -> tuple[list[Sentence], int]:
+        """The sentences that are read, and how many words are not, as there are too many of them or of sentences.
+
+        >>> codec = DocumentCodec.fit(DocumentOptions(most_words=2, longer="cut"), ["a b c d e f"])
+        >>> codec.scan("a b c d e f")[1], codec.scan("a b")[1]
+        (4, 0)
+        """
+        found: list[Sentence] = []
+        every = 0
+        for sentence in self.sentences(source):
+            parts, words = self._read(sentence)
+            found += parts
+            every += words
+        found = found[: self.options.most_sentences]
+        return found, every - sum(len(part.ids) for part in found)
+
+    def _read(self, sentence: str) -> tuple[list[Sentence], int]:
+        """A sentence, or the parts that a long one is broken into; and how many words it has."""
         most = self.options.most_words
         if self._by_word:
             places = self._places(sentence)
@@ -121,9 +136,9 @@ class DocumentCodec:
         else:
             words, ids, places = self.words.pieces(sentence), self.words.encode(sentence), []
         if not ids:
-            return [Sentence(sentence, (sentence,), (UNK,))]
+            return [Sentence(sentence, (sentence,), (UNK,))], 1
         if len(ids) <= most:
-            return [Sentence(sentence, tuple(words), tuple(ids))]
+            return [Sentence(sentence, tuple(words), tuple(ids))], len(ids)
         found = []
         for n in range(0, len(ids) if self.options.longer == "break" else 1, most):
             if places:
@@ -131,7 +146,7 @@ class DocumentCodec:
             else:
                 text = "".join(words[n : n + most]).replace(SPACE_MARK, " ").strip()
             found.append(Sentence(text, tuple(words[n : n + most]), tuple(ids[n : n + most])))
-        return found
+        return found, len(ids)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -147,6 +162,15 @@ class DocumentCodec:
             found = self._index.get(self.words.clean(word), UNK)
             self._seen[word] = found
         return found
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether nothing is left out, however long a document is.
+
+        >>> DocumentCodec.fit(DocumentOptions(), ["a"]).reads_all
+        True
+        """
+        return self.options.most_sentences is None and self.options.longer == "break"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -182,24 +206,9 @@ class DocumentCodec:
         words = marked(part.text) if (self.options.cut or "punctuation") == "punctuation" else part.words
         return [self.words.clean(word) for word in (words if len(words) == len(part.words) else part.words)]
 
-    def unread(self, source: Source) -> int:
-        """How many words of a source are not read, as it has too many of them or too many sentences.
-
-        >>> codec = DocumentCodec.fit(DocumentOptions(most_words=2, longer="cut"), ["a b c d e f"])
-        >>> codec.unread("a b c d e f"), codec.unread("a b")
-        (4, 0)
-        """
-        if self.options.most_sentences is None and self.options.longer == "break":
-            return 0
-        every = (
-            max(1, len(self._places(s)) if self._by_word else len(self.words.encode(s))) for s in self.sentences(source)
-        )
-        return sum(every) - sum(len(part.ids) for part in self.parts(source))
-
     def unknown(self, source: Source) -> tuple[str, ...]:
         """The different words that the codec has never seen, in order."""
-        pairs = ((n, word) for part in self.parts(source) for n, word in zip(part.ids, part.words, strict=True))
-        return tuple(dict.fromkeys(word for n, word in pairs if n == UNK and word))
+        return unknown(self.parts(source))
 
     def extend(self, texts: Iterable[Source]) -> tuple[DocumentCodec, tuple[str, ...]]:
         """Add what new texts bring, with every old id unchanged."""
@@ -214,3 +223,29 @@ class DocumentCodec:
     def from_json(cls, content: dict[str, Any]) -> DocumentCodec:
         """The codec that `to_json` described."""
         return cls(DocumentOptions.model_validate(content["options"]), TextCodec.from_json(content["words"]))
+
+
+def unknown(parts: Iterable[Sentence]) -> tuple[str, ...]:
+    """The different words of sentences that the codec has never seen, in order.
+
+    >>> unknown([Sentence("A cat", ("A", "cat"), (5, 1))])
+    ('cat',)
+    """
+    pairs = ((n, word) for part in parts for n, word in zip(part.ids, part.words, strict=True))
+    return tuple(dict.fromkeys(word for n, word in pairs if n == UNK and word))
+
+
+def given(text: str) -> Source:
+    """A document as a line of a file or a command gives it: a text, or a JSON list of sentences.
+
+    >>> given('["One.", "Two."]'), given("[sic] One. Two.")
+    (('One.', 'Two.'), '[sic] One. Two.')
+    """
+    if text.lstrip().startswith("["):
+        try:
+            parts = json.loads(text)
+        except ValueError:
+            return text
+        if isinstance(parts, list) and parts and all(isinstance(part, str) for part in parts):
+            return tuple(parts)
+    return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,11 @@ Alignment = tuple[tuple[int, int], ...]
 
 Source = str | tuple[str, ...]
 """What goes in: a text, or several (words of a sentence, a pair, sentences of a document, turns of a dialog)."""
+
+
+Split = Callable[[str], Sequence[str]]
+"""A text to its sentences."""
+HOW = "give the sentences as a list (jsonl), or see source.splitter; tags are separated by spaces, or a list too"
 
 
 def joined(source: Source) -> str:
@@ -66,8 +71,8 @@ class Example:
         return self.targets[0]
 
 
-def cut(example: Example, target: str) -> Example:
-    """Where the target is tags, cut the source into the words that they belong to.
+def cut(example: Example, target: str, document: Split | None = None) -> Example:
+    """Where the target is tags, cut the source into the words that they belong to; of a document, into sentences.
 
     >>> one = Example("a cat", ("DET NOUN",), None, Place("tags.tsv", 1))
     >>> cut(one, "tags").source
@@ -75,13 +80,13 @@ def cut(example: Example, target: str) -> Example:
     """
     if target != "tags":
         return example
-    words = tuple(example.source.split()) if isinstance(example.source, str) else example.source
+    source = example.source
+    parts = source if not isinstance(source, str) else tuple(source.split() if document is None else document(source))
     for tags in example.targets:
-        if len(tags.split()) != len(words):
-            raise DataError(
-                f"{example.place}: {len(words)} words but {len(tags.split())} tags; both are separated by spaces"
-            )
-    return replace(example, source=words)
+        if len(tags.split()) != len(parts):
+            what, how = ("words", "both are separated by spaces") if document is None else ("sentences", HOW)
+            raise DataError(f"{example.place}: {len(parts)} {what} but {len(tags.split())} tags; {how}")
+    return replace(example, source=parts)
 
 
 def group(examples: Iterable[Example]) -> list[Example]:

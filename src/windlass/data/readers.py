@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 from windlass.core.errors import DataError
 from windlass.core.options import Options
 from windlass.data import conll, tables
-from windlass.data.examples import Alignment, Example, Place, cut
+from windlass.data.examples import Alignment, Example, Place, Source, Split, cut, joined
 from windlass.data.files import undecoded
 from windlass.data.findings import Finding, Findings, tally
 
@@ -94,36 +94,57 @@ def parse_alignment(text: str) -> Alignment | None:
 class _Rows:
     """Makes examples of rows and notes what is wrong with them."""
 
-    def __init__(self, table: tables.Table, options: DataOptions, found: Findings, target: str) -> None:
+    def __init__(
+        self, table: tables.Table, options: DataOptions, found: Findings, target: str, document: Split | None
+    ) -> None:
         self.files, self.options, self.found, self.target = table.files, options, found, target
+        self.document = document
         self.stray: dict[str, list[int]] = {}
 
     def examples(self, rows: Iterator[tables.Row]) -> Iterator[Example]:
         for row in rows:
             try:
-                source = self._text(row.source, 0, row.line)
+                source = self._source(row.source, row.line)
                 answers = row.target if isinstance(row.target, list) and row.target else [row.target]
+                if self.target == "tags" and isinstance(row.target, list):
+                    answers = [_tags(row.target)]
                 targets = tuple(dict.fromkeys(self._text(answer, 1, row.line) for answer in answers))
                 alignment = self._alignment(row.alignment)
             except _SkippedError as skip:
                 self._add(row.line, skip.side, skip.kind, skip.what, "skipped")
                 continue
-            for side, text in ((0, source), *((1, t) for t in targets)):
+            shown = joined(source) if self.document is None else _LINE_BREAK.sub(" ", joined(source)).replace("\t", " ")
+            for side, text in ((0, shown), *((1, t) for t in targets)):
                 if control := _CONTROL.search(text):
                     what = f"control character U+{ord(control.group()):04X} in the {_SIDES[side]}"
                     self._add(row.line, side, "control character", what, "kept")
             example = Example(source, targets, alignment, Place(self.files[0], row.line))
             try:
-                yield cut(example, self.target)
+                yield cut(example, self.target, self.document)
             except DataError as error:
                 what = str(error).removeprefix(f"{example.place}: ")
-                self._add(row.line, 1, "unequal numbers of words and tags", what, "skipped")
+                kind = (
+                    "unequal numbers of words and tags"
+                    if self.document is None
+                    else "unequal numbers of sentences and tags"
+                )
+                self._add(row.line, 1, kind, what, "skipped")
         for file, places in self.stray.items():
             what = f"spaces around the text on {len(set(places))} lines from here"
             self.found.add(Finding(file, places[0], "stray space", what, "mended"))
 
     def _add(self, line: int, side: int, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
         self.found.add(Finding(self.files[side], line, kind, what, action))
+
+    def _source(self, value: object, line: int) -> Source:
+        """A text; of a document also a list of its sentences."""
+        if self.document is None or not isinstance(value, list):
+            return self._text(value, 0, line)
+        parts = [part for part in value if isinstance(part, str)]
+        if len(parts) < len(value):
+            raise _SkippedError(0, "not text", "the source is a list, but not all in it is text")
+        self._text(" ".join(parts), 0, line)  # what would be wrong with it as one text
+        return tuple(" ".join(part.split()) for part in parts)
 
     def _text(self, value: object, side: int, line: int) -> str:
         name = _SIDES[side]
@@ -145,7 +166,7 @@ class _Rows:
             if self.found.strict:
                 self._add(line, side, "stray space", f"spaces around the {name}", "mended")
             self.stray.setdefault(self.files[side], []).append(line)
-        if _LINE_BREAK.search(text):
+        if _LINE_BREAK.search(text) and (self.document is None or side):  # lines may well be sentences
             self._add(line, side, "line break", f"line break inside the {name}, now a space", "mended")
             text = _LINE_BREAK.sub(" ", text)
         if len(text) > self.options.max_length:
@@ -171,10 +192,22 @@ class _Rows:
 _SIDES = ("source", "target", "alignment")
 
 
-def read(path: DataPath, options: DataOptions | None = None, target: str = "text") -> ReadResult:
+def _tags(value: list[object]) -> str:
+    """Tags as a list, as the text that they are elsewhere."""
+    texts = [str(tag) for tag in value if isinstance(tag, str | int)]
+    if len(texts) < len(value) or any(len(text.split()) != 1 for text in texts):
+        raise _SkippedError(1, "not tags", "the target is a list, but not of tags, which are texts without a space")
+    return " ".join(texts)
+
+
+def read(
+    path: DataPath, options: DataOptions | None = None, target: str = "text", document: Split | None = None
+) -> ReadResult:
     """Read the examples of a file (or of line-parallel files), with everything that is wrong in it.
 
-    `target` is the kind of what comes out: with tags, a source is cut into the words that they belong to.
+    `target` is the kind of what comes out: with tags, a source is cut into the words that they belong to. Where the
+    source is a document, `document` cuts it into sentences; then a list of sentences is a source too, and a text keeps
+    its lines.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -185,10 +218,13 @@ def read(path: DataPath, options: DataOptions | None = None, target: str = "text
     """
     options = options or DataOptions()
     found = Findings(strict=options.strict)
-    if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, target)):
+    shape = target if document is None else "text"
+    if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, shape)):
+        if document is not None:
+            raise DataError(f"{path}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
         return _read_conll(str(path), form, options, found, target)
     table = tables.table(path, options, found)
-    examples = tuple(_Rows(table, options, found, target).examples(table.rows))
+    examples = tuple(_Rows(table, options, found, target, document).examples(table.rows))
     name = ",".join(dict.fromkeys(table.files))
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")

@@ -123,7 +123,7 @@ _OWN: dict[str, Splitter] = {}
 
 
 def use_splitter(name: str, split: Splitter) -> None:
-    """Make a function of your own known by a name that a recipe can say: `source.sentences: {kind: own, name: ...}`.
+    """Make a function of your own known by a name that a recipe can say: `source.splitter: {kind: own, name: ...}`.
 
     A saved model holds the name alone, so make the function known again before you load it: nothing that a model's
     folder holds is ever run.
@@ -160,7 +160,7 @@ def _stripped(parts: Iterable[str]) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-SentenceOptions = Annotated[
+SplitterOptions = Annotated[
     RuleSentences | LineSentences | PatternSentences | OwnSentences, Field(discriminator="kind"), named
 ]
 """Every way to cut a text into sentences that a recipe can name."""

@@ -10,12 +10,14 @@ from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
+from windlass.data.examples import Source, joined
 from windlass.decoding.options import SearchOptions
 from windlass.evaluate import predict, score
+from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
 
 
-def explain(bundle: Bundle, text: str, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
+def explain(bundle: Bundle, text: Source, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
     """Predict for one text, or force a given target, and return it with the attention on the way.
 
     >>> from windlass.bundle import Codecs
@@ -26,7 +28,7 @@ def explain(bundle: Bundle, text: str, target: str | None = None, search: Search
     >>> len(found.attention), found.source_tokens
     (3, ('a', 'b', '</s>'))
     """
-    if not text.strip():
+    if not joined(text).strip():
         raise WindlassError("there is nothing to explain in a blank text")
     if target is not None and not target.strip():
         raise WindlassError("there is nothing to explain in a blank target")
@@ -51,6 +53,8 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )
         return path
+    if predictions and all(p.words for p in predictions):
+        return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
         if p.chances:  # of tags: how probable each is at each word

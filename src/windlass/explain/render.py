@@ -214,7 +214,12 @@ def _draw(axes: Axes, panel: _Panel) -> None:
     axes.spines[:].set_color("#c9d2da")
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as a picture.
+
+    >>> import tempfile
+    >>> save(Figure(figsize=(1, 1)), Path(tempfile.mkdtemp()) / "blank.png")
+    """
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # said better by fonts.families
@@ -262,7 +267,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend.set_axis_off()
     note = "attention 0 to 1; across: source, down: output"
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
-    _save(figure, path)
+    save(figure, path)
 
 
 # ---- .html ------------------------------------------------------------
@@ -381,7 +386,7 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
     axes.set_xlabel("epoch")
     axes.xaxis.get_major_locator().set_params(integer=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _save(figure, path)
+    save(figure, path)
     return path
 
 

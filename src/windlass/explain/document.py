@@ -1,0 +1,313 @@
+"""A document as a model saw it: sentences shaded by their weight, words by theirs; as a page or as a picture.
+
+A word's shade is its share of its sentence, paled where the sentence itself counted for little: what stands out is what
+the decision rests on. On the page a switch shows words by themselves, whatever their sentence counted.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from windlass.core.errors import DataError, WindlassError
+from windlass.core.records import Prediction
+from windlass.data.codecs import SPACE_MARK
+from windlass.explain import fonts
+from windlass.explain.render import GREY, INK, save
+
+SHOWN = 5
+"""How many labels stand above a document, with their probabilities."""
+WORDS, SENTENCES = (8, 81, 156), (217, 95, 14)
+"""The colours of weights: red, green, blue."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as it is drawn.
+
+    >>> Word(" ", "cat", 0.5, 1.0).text
+    'cat'
+    """
+
+    gap: str  # what stands before it
+    text: str
+    weight: float | None  # of the sentence; None where words are not weighed
+    shade: float  # from 0 to 1: beside the weightiest word of the sentence
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence as it is drawn.
+
+    >>> Line((), 0.5, 1.0, None).weight
+    0.5
+    """
+
+    words: tuple[Word, ...]
+    weight: float | None  # of the document; None where sentences are not weighed
+    shade: float  # beside the weightiest sentence of the document
+    tag: tuple[str, float] | None  # of a model that tags sentences, with its probability
+
+
+def lines(prediction: Prediction) -> list[Line]:
+    """What is drawn of a document.
+
+    >>> found = Prediction("x", ("x",), 0.0, 1.0, source_tokens=("A cat.",), words=(("A", "cat", "."),),
+    ...     word_weights=((0.2, 0.6, 0.2),), attention=((1.0,),))
+    >>> [(word.gap, word.text, round(word.shade, 2)) for word in lines(found)[0].words]
+    [('', 'A', 0.33), (' ', 'cat', 1.0), ('', '.', 0.33)]
+    """
+    weights = prediction.attention[0] if prediction.attention else None
+    most = max(weights, default=0) if weights else 0
+    tags = list(zip(prediction.tokens, prediction.probabilities, strict=True)) if prediction.chances else []
+    found = []
+    for n, (text, words) in enumerate(zip(prediction.source_tokens, prediction.words, strict=True)):
+        own = prediction.word_weights[n] if prediction.word_weights else None
+        top = max(own, default=0) if own else 0
+        drawn = tuple(
+            Word(gap, shown, own[k] if own else None, own[k] / top if own and top else 0)
+            for k, (gap, shown) in enumerate(_spaced(text, words))
+        )
+        share = weights[n] if weights else None
+        found.append(Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
+    return found
+
+
+def _spaced(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Words with what stands before each in the text; of subwords, which bring their own space, that."""
+    at = 0
+    for n, word in enumerate(words):
+        place = text.find(word, at)
+        if place >= 0 and not text[at:place].strip():
+            yield text[at:place], word
+            at = place + len(word)
+        elif word.startswith(SPACE_MARK):
+            yield " " if n else "", word.removeprefix(SPACE_MARK)
+        else:
+            yield "", word
+
+
+def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | None = None) -> Path:
+    """Write documents with their weights to a page (.html) or a picture (.png).
+
+    >>> draw_documents([Prediction("x", (), 0.0, 1.0, source_tokens=("A",), words=(("A",),))], Path("x.html"))
+    Traceback (most recent call last):
+    windlass.core.errors.WindlassError: this model weighs neither words nor sentences: there is nothing to shade; ...
+    """
+    if path.suffix.lower() not in (".html", ".png"):
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
+    for prediction in predictions:
+        if not (prediction.attention or prediction.word_weights or prediction.chances):
+            raise WindlassError(
+                "this model weighs neither words nor sentences: there is nothing to shade; use pool: attention in "
+                "model.encoder.words or model.head, or name the file .json for probabilities"
+            )
+        if not prediction.words:
+            raise DataError(f"{path}: there is nothing to draw: the document has no sentences")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix.lower() == ".html":
+        path.write_text(_page(predictions, title), encoding="utf-8")
+    else:
+        _picture(predictions, path, title)
+    return path
+
+
+def _choices(prediction: Prediction) -> list[tuple[str, float]]:
+    """The likeliest labels, and the one that is spoken of."""
+    ranked = sorted(prediction.labels.items(), key=lambda item: -item[1])[:SHOWN]
+    known = {name for name, _ in ranked}
+    own = [(prediction.text, prediction.confidence)] if prediction.labels and prediction.text not in known else []
+    return [*ranked, *own]
+
+
+# ---- .html ------------------------------------------------------------
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fdfdfc; --card: #ffffff; --ink: #1b2733; --soft: #5b6875; --line: #e3e8ed;
+  --word: #6baed6; --sentence: #f08c42; }
+@media (prefers-color-scheme: dark) { :root { --paper: #12171c; --card: #1a2027; --ink: #e6ebf0; --soft: #9aa7b4;
+  --line: #2a333d; --word: #2171b5; --sentence: #c2570c; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 56rem; background: var(--paper); color: var(--ink);
+  font: 17px/1.75 FAMILIES; }
+h1 { font-size: 1.5rem; line-height: 1.3; margin: 0 0 .3rem; }
+p, .legend, .share, dl { color: var(--soft); font-size: .85rem; }
+dl { display: grid; grid-template-columns: max-content 1fr max-content; gap: .25rem .8rem; align-items: center;
+  line-height: 1.25; margin: 1rem 0 1.4rem; max-width: 32rem; }
+dt { color: var(--ink); } dd { margin: 0; font-variant-numeric: tabular-nums; }
+dl i { display: block; height: .55rem; border-radius: .3rem; background: var(--line); }
+dl i::before { content: ""; display: block; height: 100%; width: calc(var(--p) * 1%); border-radius: inherit;
+  background: var(--soft); }
+.legend { display: flex; flex-wrap: wrap; gap: .4rem 1.6rem; align-items: center; margin-bottom: .8rem; }
+.key { display: inline-block; width: 4.5rem; height: .75rem; border-radius: .2rem; margin-right: .5rem;
+  vertical-align: -.05rem; }
+.key.w { background: linear-gradient(to right, transparent, var(--word)); }
+.key.s { background: linear-gradient(to right, transparent, var(--sentence)); }
+article { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .7rem 0;
+  margin-bottom: 2.5rem; overflow: hidden; }
+.sentence { display: grid; grid-template-columns: GUTTER 1fr; --f: var(--s);
+  background: color-mix(in oklab, var(--sentence) calc(var(--c) * 13%), transparent); }
+body:has(.alone:checked) .sentence { --f: 1; }
+.share { text-align: right; padding: .12rem .7rem .12rem .4rem; font-variant-numeric: tabular-nums; line-height: 1.9;
+  border-right: .45rem solid color-mix(in oklab, var(--sentence) calc(var(--c) * 100%), transparent); }
+.share b { color: var(--ink); font-weight: 600; overflow-wrap: anywhere; }
+.text { padding: .12rem 1.2rem .12rem .9rem; overflow-wrap: anywhere; }
+.text span { border-radius: .22rem; padding: .08em .05em;
+  background: color-mix(in oklab, var(--word) calc(var(--w) * var(--f) * 100%), transparent); }
+label { cursor: pointer; user-select: none; } input { vertical-align: -.1rem; accent-color: var(--word); }
+@media print { body { max-width: none; } }
+"""
+
+
+def _page(predictions: Sequence[Prediction], title: str | None) -> str:
+    documents = "\n".join(map(_document, predictions))
+    heading = html.escape(title or (predictions[0].text if predictions[0].labels else "What counted in a document"))
+    faces = fonts.embedded(heading + documents)
+    families = [*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]
+    gutter = "9rem" if any(prediction.chances for prediction in predictions) else "4.6rem"
+    style = _STYLE.replace("FAMILIES", ", ".join(families)).replace("GUTTER", gutter)
+    style += "".join(
+        f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
+        for family, data in faces.items()
+    )
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{documents}\n</body></html>\n"
+    )
+
+
+def _document(prediction: Prediction) -> str:
+    drawn = lines(prediction)
+    rows = "\n".join(map(_sentence, drawn))
+    weighed = any(line.weight is not None for line in drawn)
+    worded = bool(prediction.word_weights)
+    keys = []
+    if weighed:
+        keys.append('<span><span class="key s"></span>how much a sentence counted</span>')
+    if worded:
+        keys.append('<span><span class="key w"></span>how much a word counted in its sentence</span>')
+    if weighed and worded:
+        keys.append('<label><input type="checkbox" class="alone"> words by themselves, in pale sentences too</label>')
+    bars = "".join(
+        f'<dt dir="auto">{html.escape(name)}</dt><i style="--p:{100 * chance:.1f}"></i><dd>{100 * chance:.1f} %</dd>'
+        for name, chance in _choices(prediction)
+    )
+    beyond = f"<p>{prediction.unread:,} words more are not read by the model.</p>" if prediction.unread else ""
+    return (
+        f"<dl>{bars}</dl>\n" if bars else ""
+    ) + f'<div class="legend">{"".join(keys)}</div>\n<article>\n{rows}\n</article>{beyond}'
+
+
+def _sentence(line: Line) -> str:
+    share = ""
+    if line.tag is not None:
+        share = f"<b>{html.escape(line.tag[0])}</b> {100 * line.tag[1]:.0f} %"
+    elif line.weight is not None:
+        share = f"{100 * line.weight:.1f} %"
+    pale = 1.0 if line.weight is None else math.sqrt(line.shade)
+    words = "".join(f"{html.escape(word.gap)}{_word(word)}" for word in line.words)
+    return (
+        f'<div class="sentence" style="--s:{pale:.3f};--c:{line.shade:.3f}"><div class="share">{share}</div>'
+        f'<div class="text" dir="auto">{words}</div></div>'
+    )
+
+
+def _word(word: Word) -> str:
+    text = html.escape(word.text)
+    if word.weight is None:
+        return text
+    return f'<span style="--w:{word.shade:.3f}" title="{100 * word.weight:.1f} % of its sentence">{text}</span>'
+
+
+# ---- .png ------------------------------------------------------------
+
+_WIDE, _SIZE, _STEP, _EDGE = 9.5, 11, 0.235, 0.3  # inches, points, inches a line, inches
+_DPI = 150  # as the picture is saved
+
+
+def _mixed(colour: tuple[int, int, int], share: float) -> tuple[float, float, float]:
+    """A colour on white, at most as strong as text over it can bear."""
+    strength = 0.62 * max(0.0, min(1.0, share))
+    red, green, blue = (1 - strength * (1 - part / 255) for part in colour)
+    return red, green, blue
+
+
+def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -> None:
+    gutter = 1.75 if any(p.chances for p in predictions) else 0.85
+    left, right = _EDGE + gutter, _WIDE - _EDGE
+    measure = _Measure()
+    placed: list[tuple[float, list[tuple[float, float, Word]], Line, float]] = []  # top, words, sentence, height
+    heads: list[tuple[float, str]] = []
+    y = _EDGE + (0.4 if title else 0)
+    for prediction in predictions:
+        chances = ",  ".join(f"{name} {100 * chance:.1f} %" for name, chance in _choices(prediction)[:3])
+        if chances:
+            heads.append((y, chances))
+            y += 0.42
+        for line in lines(prediction):
+            words, x, top = [], left + 0.12, y
+            for word in line.words:
+                wide = measure(word.text)
+                gap = measure.space if word.gap else 0
+                if x + gap + wide > right and x > left + 0.12:
+                    x, y, gap = left + 0.12, y + _STEP, 0
+                words.append((x + gap, y, word))
+                x += gap + wide
+            y += _STEP + 0.09
+            placed.append((top, words, line, y - top - 0.09))
+        y += 0.25
+    height = y + 0.15
+    figure = Figure(figsize=(_WIDE, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, _WIDE), ylim=(height, 0))
+    axes.set_axis_off()
+    if title:
+        axes.text(_EDGE, _EDGE, title, size=15, va="top", color=INK, family=fonts.families(title))
+    for at, text in heads:
+        axes.text(_EDGE, at, text, size=12.5, va="top", weight="bold", color=INK, family=fonts.families(text))
+    for top, words, line, tall in placed:
+        axes.add_patch(Rectangle((left - 0.09, top), 0.09, tall, lw=0, color=_mixed(SENTENCES, 1.6 * line.shade)))
+        label = "" if line.weight is None else f"{100 * line.weight:.1f} %"
+        if line.tag is not None:
+            label = f"{line.tag[0]} {100 * line.tag[1]:.0f} %"
+        family = fonts.families(label)
+        axes.text(left - 0.17, top + _STEP / 2, label, size=9, va="center", ha="right", color=GREY, family=family)
+        pale = 1.0 if line.weight is None else math.sqrt(line.shade)
+        for x, at, word in words:
+            if word.weight is not None and word.shade * pale > 0.02:
+                box = FancyBboxPatch(
+                    (x - 0.01, at + 0.025), measure(word.text) + 0.02, _STEP - 0.05, lw=0, mutation_aspect=1,
+                    boxstyle="round,pad=0,rounding_size=0.04", color=_mixed(WORDS, word.shade * pale),
+                )  # fmt: skip
+                axes.add_patch(box)
+            family = fonts.families(word.text)
+            axes.text(x, at + _STEP / 2, word.text, size=_SIZE, va="center", color=INK, family=family, parse_math=False)
+    note = "blue: how much a word counted in its sentence"
+    if any(line.weight is not None for _, _, line, _ in placed):
+        note += ", paler where the sentence counted for less; orange: how much the sentence counted"
+    axes.text(_EDGE, height - 0.16, note, size=8, va="center", color=GREY)
+    save(figure, path)
+
+
+class _Measure:
+    """How wide a text is, in inches."""
+
+    def __init__(self) -> None:
+        self.renderer = FigureCanvasAgg(Figure(dpi=_DPI)).get_renderer()
+        self.known: dict[str, float] = {}
+        self.space = self("n n") - 2 * self("n")
+
+    def __call__(self, text: str) -> float:
+        if text not in self.known:
+            font = FontProperties(family=fonts.families(text), size=_SIZE)
+            self.known[text] = self.renderer.get_text_width_height_descent(text, font, False)[0] / _DPI
+        return self.known[text]
