@@ -48,7 +48,9 @@ def reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
     2
     """
     own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
-    of_task = {name: own.pop(name) for name in ("history", "speaker") if name in own}  # was checked with its task
+    of_task: dict[str, Any] = {
+        name: own.pop(name) for name in ("history", "speaker") if name in own
+    }  # was checked with its task
     return parse({"data": own | columns}, "options").data.model_copy(update=of_task)
 
 

@@ -60,4 +60,4 @@ def unmarked(pieces: Iterable[str]) -> str:
     >>> unmarked(marked("Isn't it (Ulm)?")), unmarked(["a", "￭/￭", "b", "￭."])
     ("Isn't it (Ulm)?", 'a/b.')
     """
-    return _AROUND_JOINER.sub("", " ".join(pieces))
+    return str(_AROUND_JOINER.sub("", " ".join(pieces)))

@@ -64,7 +64,8 @@ class Gate(nn.Module):
 
     def parts(self) -> tuple[Tensor, ...]:
         """The weights of state, context and token."""
-        return self.layer.weight[0].split(self.sizes)
+        found: tuple[Tensor, ...] = self.layer.weight[0].split(self.sizes)
+        return found
 
     def prepare(self, ids: Tensor | None, values: Tensor, mask: Tensor) -> Copies:
         """Once for a batch: the ids of places (B, S), their values (B, S, D), and which of them are real."""

@@ -92,7 +92,8 @@ class _CopyLoss(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         found, ctx.gradients = ctx.gradients, None  # handed over; a second pass takes them anew
         if found is None:
-            found = _in_blocks(*ctx.saved_tensors, ctx.smoothing, True)[2] or ()
+            readout, weight, bias, gate, share, gold = ctx.saved_tensors
+            found = _in_blocks(readout, weight, bias, gate, share, gold, ctx.smoothing, True)[2] or ()
         return (*(part.mul_(gradients[0]) for part in found), None, None, None)
 
 
