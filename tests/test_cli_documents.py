@@ -140,9 +140,8 @@ def test_turns_of_a_dialog_are_tagged_scored_and_drawn(acts, tmp_path):
 
 def test_what_does_not_fit_is_said(labels, acts, tmp_path):
     bad = tmp_path / "bad.jsonl"
-    bad.write_text(
-        '{"turns": ["a"], "acts": "X"}\n{"turns": ["a", "b"], "acts": "X"}\n{"turns": ["a"], "acts": ["x y"]}\n{"turns": [1], "acts": "X"}\n'
-    )
+    rows = [(["a"], "X"), (["a", "b"], "X"), (["a"], ["x y"]), ([1], "X")]
+    bad.write_text("".join(json.dumps({"turns": turns, "acts": acts}) + "\n" for turns, acts in rows))
     ran = windlass("doctor", bad, "--task", "tag-document", "--source", "turns", "--target", "acts")
     assert "2 sentences but 1 tags" in ran.out
     assert "texts without a space" in ran.out

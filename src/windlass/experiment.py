@@ -55,7 +55,6 @@ __all__ = [
     "run",
     "save_baseline",
     "unknown_note",
-    "unread_note",
 ]
 
 Note = Callable[[str], None]
@@ -147,33 +146,6 @@ def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
     return f"dev has symbols that train has not, read as unknown: {'; '.join(parts)}" if parts else None
 
 
-def unread_note(codecs: Codecs, examples: Sequence[Example]) -> str | None:
-    """Say how much of documents is beyond what the model reads.
-
-    >>> from windlass.recipe import compose, setting
-    >>> recipe = compose("classify-document", None, [setting("source.most_sentences=1")])
-    >>> data = as_data([("One. Two three.", "a"), ("Four.", "b")], [("Five.", "a")], recipe)
-    >>> unread_note(fit_codecs(recipe, data.train), data.train)
-    '1 of 2 documents are longer than the model reads: 3 of their words (33.3 % of all) are not read; ...'
-    """
-    codec = codecs.source
-    if not isinstance(codec, DocumentCodec) or codec.reads_all:
-        return None
-    longer = words = unread = 0
-    for example in examples:
-        parts, beyond = codec.scan(example.source)
-        longer += beyond > 0
-        unread += beyond
-        words += beyond + sum(len(part.ids) for part in parts)
-    if not longer:
-        return None
-    share = f"{100 * unread / words:.1f} % of all"
-    return (
-        f"{longer} of {len(examples)} documents are longer than the model reads: {unread:,} of their words ({share}) "
-        "are not read; see source.most_sentences, source.most_words and source.longer"
-    )
-
-
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
 
@@ -248,9 +220,10 @@ def run(
     else:
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
-    for said in (unknown_note(codecs, data.dev), unread_note(codecs, [*data.train, *data.dev])):
-        if said:
-            observer.note(said)
+    if said := unknown_note(codecs, data.dev):
+        observer.note(said)
+    if isinstance(codecs.source, DocumentCodec) and (said := codecs.source.left_out([*data.train, *data.dev])):
+        observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
         observer = Stages(observer, bundle, folder / "samples.txt", recipe.samples)

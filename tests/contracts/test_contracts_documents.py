@@ -194,6 +194,23 @@ def test_the_states_of_the_words_are_there_if_asked_for_a_sentence_after_the_oth
     assert close(picked.lower.states[1], memory.lower.states[2])
 
 
+def recurrences(node, seen):
+    """How many runs of a recurrence a graph goes through."""
+    if node is None or node in seen:
+        return 0
+    seen.add(node)
+    return ("_Recurrence" in node.name()) + sum(recurrences(below, seen) for below, _ in node.next_functions)
+
+
+def test_of_a_long_document_no_graph_of_its_words_is_kept():
+    counts = []
+    for at_once in (1000, 7):
+        m = fresh("tags portions", at_once=at_once).train()
+        counts.append(recurrences(m.encode(batch(m)).states.grad_fn, set()))
+    assert counts[0] > 2
+    assert counts[1] == 2  # the two directions over sentences
+
+
 def test_states_of_words_that_are_kept_pass_gradients_on():
     m = fresh("tags portions").train()
     m.encoder.keep_lower = True

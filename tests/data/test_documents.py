@@ -8,8 +8,10 @@ from pydantic import ValidationError
 from windlass.core.errors import DataError
 from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.labels import LabelCodec, LabelOptions
+from windlass.data.readers import read
 from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
 from windlass.data.sides import Codecs
+from windlass.training.team import share
 
 
 @pytest.mark.parametrize(
@@ -119,3 +121,32 @@ def test_a_batch_costs_as_many_places_as_there_are_words():
     codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
     rows = [codecs.encode(("a b c d e f", "a", "b"), "x"), codecs.encode(("a b", "c d"), "x")]
     assert codecs.loader(rows, 100).lengths.tolist() == [8, 4]
+
+
+def test_a_file_holds_documents_as_texts_with_lines_or_as_lists(tmp_path):
+    file = tmp_path / "d.jsonl"
+    file.write_text('{"a": "one.\\ntwo", "b": "x"}\n{"a": ["one.", " two "], "b": "y"}\n{"a": ["", " "], "b": "y"}\n')
+    found = read(file, target="label", document=LineSentences().split)
+    assert [e.source for e in found.examples] == ["one.\ntwo", ("one.", "two")]
+    assert [f.kind for f in found.findings] == ["blank"]
+    flat = read(file, target="label")
+    assert [e.source for e in flat.examples] == ["one. two"]  # where a source is no document, nothing has changed
+    assert [f.kind for f in flat.findings] == ["line break", "not text", "not text"]
+
+
+def test_tags_of_sentences_may_be_a_list_and_must_be_as_many(tmp_path):
+    file = tmp_path / "d.jsonl"
+    file.write_text(
+        '{"a": "one\\ntwo", "b": "X Y"}\n{"a": ["one two", ""], "b": ["X", "Y"]}\n{"a": "one", "b": "X Y"}\n'
+    )
+    found = read(file, target="tags", document=LineSentences().split)
+    assert [(e.source, e.target) for e in found.examples] == [(("one", "two"), "X Y"), (("one two", ""), "X Y")]
+    assert found.findings[0].what.startswith("1 sentences but 2 tags")
+
+
+def test_a_batch_of_documents_is_shared_among_processes():
+    codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
+    rows = [codecs.encode(text, "x") for text in (("a b c", "a", "b"), ("a",), ("b c", "d"))]
+    parts = share(codecs.collate(rows, [0, 1, 2]), 2)
+    assert [part.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
+    assert parts[1].inputs["source"].values.shape[1] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from windlass.core.options import Options
 from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec, TextOptions, TokenOptions, WordTokens
 from windlass.data.cutting import cut, marked
-from windlass.data.examples import Source
+from windlass.data.examples import Example, Source
 from windlass.data.sentences import RuleSentences, SplitterOptions
 
 
@@ -163,14 +163,29 @@ class DocumentCodec:
             self._seen[word] = found
         return found
 
-    @property
-    def reads_all(self) -> bool:
-        """Whether nothing is left out, however long a document is.
+    def left_out(self, examples: Sequence[Example]) -> str | None:
+        """Say how much of documents is beyond what the model reads, if any.
 
-        >>> DocumentCodec.fit(DocumentOptions(), ["a"]).reads_all
-        True
+        >>> from windlass.data.examples import Place
+        >>> data = [Example(text, ("x",), None, Place("a.tsv", 1)) for text in ("One. Two three.", "Four.")]
+        >>> DocumentCodec.fit(DocumentOptions(most_sentences=1), ["One."]).left_out(data)
+        '1 of 2 documents are longer than the model reads: 3 of their words (42.9 % of all) are not read; ...'
         """
-        return self.options.most_sentences is None and self.options.longer == "break"
+        if self.options.most_sentences is None and self.options.longer == "break":
+            return None
+        longer = words = unread = 0
+        for example in examples:
+            parts, beyond = self.scan(example.source)
+            longer += beyond > 0
+            unread += beyond
+            words += beyond + sum(len(part.ids) for part in parts)
+        if not longer:
+            return None
+        return (
+            f"{longer} of {len(examples)} documents are longer than the model reads: {unread:,} of their words "
+            f"({100 * unread / words:.1f} % of all) are not read; see source.most_sentences, source.most_words and "
+            "source.longer"
+        )
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -143,7 +143,7 @@ class _Rows:
         parts = [part for part in value if isinstance(part, str)]
         if len(parts) < len(value):
             raise _SkippedError(0, "not text", "the source is a list, but not all in it is text")
-        self._text(" ".join(parts), 0, line)  # what would be wrong with it as one text
+        self._text(" ".join(parts).strip(), 0, line)  # what would be wrong with it as one text
         return tuple(" ".join(part.split()) for part in parts)
 
     def _text(self, value: object, side: int, line: int) -> str:

@@ -302,7 +302,7 @@ class _Measure:
     """How wide a text is, in inches."""
 
     def __init__(self) -> None:
-        self.renderer = FigureCanvasAgg(Figure(dpi=_DPI)).get_renderer()
+        self.renderer = FigureCanvasAgg(Figure(dpi=_DPI)).get_renderer()  # type: ignore[no-untyped-call]
         self.known: dict[str, float] = {}
         self.space = self("n n") - 2 * self("n")
 

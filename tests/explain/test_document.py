@@ -1,0 +1,71 @@
+"""Pictures of documents: what stands where, how strong, and that nothing of the text gets lost or runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from windlass.core.errors import WindlassError
+from windlass.core.records import Prediction
+from windlass.explain.attention import draw
+from windlass.explain.document import lines
+
+DOCUMENT = Prediction(
+    text="<b>",
+    tokens=("<b>",),
+    score=-0.1,
+    confidence=0.7,
+    probabilities=(0.7,),
+    source_tokens=('He said "no" & left.', "Why?"),
+    attention=((0.8, 0.2),),
+    labels={"<b>": 0.7, "y": 0.3},
+    words=(("He", "said", '"', "no", '"', "&", "left", "."), ("Why", "?")),
+    word_weights=((0.1, 0.1, 0.1, 0.4, 0.1, 0.1, 0.05, 0.05), (0.5, 0.5)),
+    unread=7,
+)
+
+
+def test_shades_are_beside_the_weightiest_and_gaps_as_in_the_text():
+    first, second = lines(DOCUMENT)
+    assert (first.weight, first.shade, second.shade) == (0.8, 1.0, pytest.approx(0.25))
+    assert [round(word.shade, 3) for word in first.words][:4] == [0.25, 0.25, 0.25, 1.0]
+    assert "".join(word.gap + word.text for word in first.words) == DOCUMENT.source_tokens[0]
+
+
+def test_subwords_bring_their_own_space():
+    pieces = Prediction(
+        "x", ("x",), 0, 1, source_tokens=("The cats",), words=(("▁the", "▁cat", "s"),), attention=((1.0,),)
+    )
+    (line,) = lines(pieces)
+    assert "".join(word.gap + word.text for word in line.words) == "the cats"
+    assert line.words[0].weight is None
+
+
+def test_a_page_has_every_sentence_with_its_weight_and_nothing_runs(tmp_path):
+    page = draw([DOCUMENT], tmp_path / "a.html").read_text()
+    assert "<b>" not in page.replace("</b>", "")
+    assert "&lt;b&gt;" in page
+    text = re.sub(r"<[^>]+>", "", page[page.index("<article>") :])
+    assert "80.0 %He said &quot;no&quot; &amp; left." in text.replace("\n", "")
+    assert "7 words more are not read" in page
+    assert page.count('class="sentence"') == 2
+    assert "http" not in page  # it needs nothing from elsewhere
+
+
+def test_tags_stand_beside_their_sentences(tmp_path):
+    tagged = Prediction(
+        "ASK SAY", ("ASK", "SAY"), -0.2, 0.8, (0.9, 0.8), ("who", "me"),
+        words=(("who",), ("me",)), word_weights=((1.0,), (1.0,)), chances={"ASK": (0.9, 0.2), "SAY": (0.1, 0.8)},
+    )  # fmt: skip
+    assert [line.tag for line in lines(tagged)] == [("ASK", 0.9), ("SAY", 0.8)]
+    assert "<b>ASK</b> 90 %" in draw([tagged], tmp_path / "a.html").read_text()
+    assert draw([tagged, tagged], tmp_path / "a.png").stat().st_size > 5000
+
+
+def test_a_model_that_weighs_nothing_is_told_so(tmp_path):
+    plain = Prediction("x", ("x",), 0, 1, source_tokens=("a",), words=(("a",),), labels={"x": 1.0})
+    with pytest.raises(WindlassError, match="nothing to shade"):
+        draw([plain], tmp_path / "a.html")
+    with pytest.raises(WindlassError, match=r"\.gif"):
+        draw([DOCUMENT], tmp_path / "a.gif")
