@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 
 from windlass import flags
 from windlass.bundle import Bundle
@@ -82,6 +83,8 @@ def chat_command(
         block_ngrams=block_ngrams,
     )
     asks = sys.stdin.isatty()
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is not UTF-8 is taken as unknown
     if asks:
         say("say something; /reset begins anew, /quit ends")
 
