@@ -86,6 +86,16 @@ def test_no_dialog_is_in_train_and_dev(tmp_path):
     assert len(data.dev) == 12
 
 
-def test_history_is_for_dialogs_alone():
-    with pytest.raises(RecipeError, match=r"data\.history is for dialogs"):
-        compose("translate", None, [setting("data.history=2")])
+@pytest.mark.parametrize(
+    ("task", "told", "why"),
+    [
+        ("translate", "data.history=2", r"data\.history is for dialogs"),
+        ("translate", "lead=3", "lead: 3 is for summaries"),
+        ("lm", "search.unknown=false", "never writes the unknown mark"),
+        ("reply", "model.decoder.context=attention", "set context: hierarchical"),
+        ("summarise", "model.decoder.context=hierarchical", "set encoder: hierarchical"),
+    ],
+)
+def test_what_would_change_nothing_or_cannot_work_is_refused(task, told, why):
+    with pytest.raises(RecipeError, match=why):
+        compose(task, None, [setting(told)])

@@ -7,7 +7,10 @@ import torch
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
+from windlass.core.options import members
 from windlass.core.records import Memory, Padded
+from windlass.decoding.options import SearchOptions
+from windlass.decoding.search import search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.nn import loss as blocks
@@ -174,3 +177,14 @@ def test_a_batch_that_does_not_say_what_its_places_hold_is_refused():
     m = memory([[4]])
     with pytest.raises(RecipeError, match="what the places of its source hold"):
         head().begin(Memory(m.states, m.mask, m.summary))
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+def test_a_search_that_may_not_write_the_unknown_mark_writes_what_is_next(kind):
+    h, m = head().eval(), memory([[4, 4]])
+    with torch.no_grad():
+        h.output.bias[1] += 50  # all but sure of the unknown mark
+    options = members(SearchOptions)[kind]
+    usual, told = (search([h], [m], options(length_plus=4, unknown=may))[0][0] for may in (True, False))
+    assert 1 in usual.ids
+    assert 1 not in told.ids
