@@ -77,7 +77,8 @@ HEADINGS = {
     "cell": "In `model.encoder` and `model.decoder`. See [the decks](decks.md) for what each equation stands for.",
     "embedding": "In `model.encoder` and `model.decoder`.",
     "context": "`model.decoder.context`: what the decoder sees of the source.",
-    "score": "`model.decoder.context.score`, with `context: attention`; `model.head.pool.score`, with `pool: attention`.",
+    "score": "`model.decoder.context.score`, with `context: attention` or `hierarchical` (there `within`, too); "
+    "`model.head.pool.score`, with `pool: attention`.",
     "readout": "`model.decoder.readout`.",
     "optimiser": "`train.optimiser`.",
     "schedule": "`train.schedule`: the learning rate over the run.",
@@ -88,8 +89,8 @@ HEADINGS = {
     "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
     "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
 }
-# Options that hold some of the kinds of another one, where these are told.
-LIKE = {"each": "source", "reader": "encoder"}
+# Options that hold kinds of another one, where these are told.
+LIKE = {"each": "source", "reader": "encoder", "within": "score"}
 
 
 def _record(field: FieldInfo) -> type[Options] | None:

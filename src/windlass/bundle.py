@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,13 @@ class Bundle:
 
     def encode(self, batch: Batch) -> Memory:
         """Read inputs for a search."""
-        return self.model.encoder.infer(batch, self.int8)
+        return self.model.infer(batch, self.int8)
 
     @classmethod
     def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:
         """A model with its first, random weights, drawn from the recipe's seed."""
         torch.manual_seed(recipe.seed)
-        return cls(recipe, codecs, network(recipe, codecs), {})
+        return cls(recipe, _fitting(recipe, codecs), network(recipe, codecs), {})
 
     def save(self, folder: Path) -> None:
         """Write all files."""
@@ -111,7 +111,13 @@ class Bundle:
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == IN_8_BITS
-        return cls(recipe, codecs, model.to(device).eval(), scores, int8)
+        return cls(recipe, _fitting(recipe, codecs), model.to(device).eval(), scores, int8)
+
+
+def _fitting(recipe: Recipe, codecs: Codecs) -> Codecs:
+    """Codecs that give what the model needs: where it copies, what the source can lend."""
+    decoder = recipe.model.decoder
+    return replace(codecs, copying=decoder is not None and decoder.copying)
 
 
 def network(recipe: Recipe, codecs: Codecs) -> Model:

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from windlass import __version__
-from windlass.commands import language, look, speed, train, use
+from windlass.commands import chat, language, look, speed, train, use
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
 
-__all__ = ["app", "language", "look", "main", "speed", "train", "use"]
+__all__ = ["app", "chat", "language", "look", "main", "speed", "train", "use"]
 
 ORDER = (
-    *("train", "evaluate", "predict", "score", "generate", "explain"),
+    *("train", "evaluate", "predict", "score", "generate", "chat", "explain"),
     *("bench", "quantise", "doctor", "recipes", "demo"),
 )
 """How help lists the commands: in the order a user needs them."""

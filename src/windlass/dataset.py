@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.core.errors import DataError
+from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
 from windlass.data.documents import DocumentOptions
 from windlass.data.examples import Example, Place, Source, Split, cut, expand, joined, split
@@ -56,7 +57,8 @@ def read_data(recipe: Recipe) -> Data:
     examples = [e for result in train for e in result.examples]
     if dev:
         return Data(tuple(expand(examples)), dev[0].examples, report)
-    learned, held = split(examples, files.dev_fraction, SPLIT_SEED)
+    whole = [str(e.place) for e in examples] if task.turns else None  # no dialog is on both sides
+    learned, held = split(examples, files.dev_fraction, SPLIT_SEED, whole)
     return Data(tuple(expand(learned)), tuple(held), report)
 
 
@@ -70,6 +72,8 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
+    if task.turns:
+        return read_dialogs(path, options or recipe.data)
     return read(path, options or recipe.data, task.target, splitter(recipe))
 
 

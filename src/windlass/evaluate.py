@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
-from windlass.core.records import Hypothesis, Prediction
+from windlass.core.records import Hypothesis, Memory, Prediction
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Example, Source, group, joined
+from windlass.data.loader import Encoded
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
 from windlass.labelling import choose, judge
 from windlass.language import ROWS, score_texts, text_metrics
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
+from windlass.metrics.likelihood import likelihood
 
 BATCH_TOKENS = 4000
 """Rows x the longest of them, in forced decoding."""
@@ -52,6 +55,7 @@ def predict(
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     places = [n for n, text in enumerate(texts) if joined(text).strip()]
     encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
+    _copy_alike(encoded)
     predictions = [NO_PREDICTION] * len(texts)
     for b in bundles:
         b.model.eval()
@@ -76,11 +80,22 @@ def predict(
                 continue
         keys = torch.tensor([first_key + places[r] for r in rows])
         found = search([b.steps for b in bundles], memories, options, nbest, keys)
-        for row, hypotheses in zip(rows, found, strict=True):
+        real = _real(memories[0])
+        for n, (row, hypotheses) in enumerate(zip(rows, found, strict=True)):
             text = texts[places[row]]
-            ranked = [_prediction(first, text, h) for h in hypotheses]
+            ranked = [_prediction(first, text, h, real[n]) for h in hypotheses]
             predictions[places[row]] = replace(ranked[0], alternatives=tuple(ranked[1:]))
     return predictions
+
+
+def _copy_alike(encoded: Sequence[Sequence[Encoded]]) -> None:
+    """Refuse an ensemble whose members would not mean the same by an id that is copied."""
+    for others in encoded[1:]:
+        for one, other in zip(encoded[0], others, strict=True):
+            if (one.more or {}).get("copy") != (other.more or {}).get("copy"):
+                raise DataError(
+                    "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
+                )
 
 
 def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
@@ -91,15 +106,25 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     return max(200, 4000 // max(width, 2))
 
 
-def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Prediction:
-    source, target = bundle.codecs.source, bundle.codecs.target
-    pieces = bundle.codecs.pieces(text)
+def _real(memory: Memory) -> Tensor:
+    """Which of the places that a decoder attends to are real: (B, S), or of sentences and their words (B, P * S)."""
+    return (memory.mask if memory.lower is None else memory.lower.mask).cpu()
+
+
+def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis, real: Tensor) -> Prediction:
+    source, target = bundle.codecs.source, bundle.codecs.written
+    decoder, beyond = bundle.recipe.model.decoder, bundle.codecs.beyond(text)
+    by_word = decoder is not None and decoder.context.kind == "hierarchical"
+    pieces = bundle.codecs.words(text) if by_word else bundle.codecs.pieces(text)
     # Of an output that the length limit cut off, the confidence is that of any output which begins so.
     weights = hypothesis.weights
-    attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
+    attention = None
+    if weights is not None:  # of an ensemble, they may be those of another member, with places of its own
+        seen = weights.cpu()[:, real] if weights.size(1) == real.numel() else weights[:, : len(pieces)]
+        attention = tuple(map(tuple, seen.tolist()))
     return Prediction(
-        text=target.decode(hypothesis.ids),
-        tokens=tuple(target.token(i) for i in hypothesis.ids),
+        text=target.decode(hypothesis.ids, beyond),
+        tokens=tuple(target.token(i, beyond) for i in hypothesis.ids),
         score=hypothesis.score,
         confidence=math.exp(sum(hypothesis.logprobs)),
         probabilities=tuple(math.exp(logprob) for logprob in hypothesis.logprobs),
@@ -137,8 +162,9 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Predictio
                     found[key] = prediction
                 continue
             hypotheses = force(bundle.model.writer, memory, moved.target)
-        for key, hypothesis in zip(batch.keys.tolist(), hypotheses, strict=True):
-            found[key] = _prediction(bundle, pairs[key][0], hypothesis)
+        real = _real(memory)
+        for n, (key, hypothesis) in enumerate(zip(batch.keys.tolist(), hypotheses, strict=True)):
+            found[key] = _prediction(bundle, pairs[key][0], hypothesis, real[n])
     return found
 
 
@@ -184,7 +210,34 @@ def evaluate(
         raise DataError("nothing to evaluate: there are no examples")
     predictions = predict(bundles, [e.source for e in asked], options)
     metrics = task.measure([p.text for p in predictions], [e.targets for e in asked])
+    if task.forced:
+        how = likelihoods(bundles, asked)
+        metrics = {name: how[name] for name in task.forced} | metrics
     return Evaluation(metrics, len(asked), tuple(predictions))
+
+
+def likelihoods(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[str, float]:
+    """How likely the right answers are: nats and perplexity a token, the end mark counted; several bundles as one.
+
+    A word that is neither in the vocabulary nor copied counts as the unknown mark.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data.examples import Place
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> sorted(likelihoods([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]))
+    ['nats', 'perplexity']
+    """
+    pairs = [(e.source, e.target) for e in examples]
+    each = [score(bundle, pairs) for bundle in bundles]
+    logprob, tokens = 0.0, 0
+    for forced in zip(*each, strict=True):
+        for chances in zip(*(prediction.probabilities for prediction in forced), strict=True):
+            logprob += math.log(max(sum(chances) / len(chances), 1e-300))
+            tokens += 1
+    return likelihood(logprob, tokens, None)
 
 
 def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict[str, float], dict[str, float]]:

@@ -366,7 +366,8 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in data.train]
     sources, answers = [e.source for e in dev], [e.targets for e in dev]
-    return best_baseline(pairs, sources, answers, task.metric, task.target, recipe.source.kind)
+    kinds = task.target, recipe.source.kind
+    return best_baseline(pairs, sources, answers, task.compared, *kinds, recipe.lead or task.lead)
 
 
 def _measuring(task: str, examples: Sequence[Example]) -> Task:

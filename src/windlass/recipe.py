@@ -12,6 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import Options, members, record
 from windlass.data.codecs import TextOptions
+from windlass.data.copies import comparable
+from windlass.data.documents import DocumentOptions
 from windlass.data.pairs import PairOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
@@ -60,6 +62,9 @@ class Recipe(Options):
 
     ngrams: int | None = Field(
         None, ge=1, description="language model: order of the n-gram baseline; none: 6 of characters, 3 of other tokens"
+    )
+    lead: int | None = Field(
+        None, ge=1, description="summaries: how many of the first words the baseline says; none: the task's own number"
     )
     samples: int | None = Field(
         None, ge=1, description="language model: write so many tokens at four stages of training, training/samples.txt"
@@ -115,6 +120,14 @@ class Recipe(Options):
                 if cut.characters
                 else "model.encoder.spelling reads letters: set source.characters: true"
             )
+        if self.model.decoder is not None and self.model.decoder.copying:
+            assert isinstance(target, TextOptions)  # as the head was checked
+            if not isinstance(source, TextOptions | DocumentOptions):
+                raise ValueError(f"model.decoder.copying cannot copy from source: {source.kind}: use source: text")
+            if isinstance(source, DocumentOptions) and self.model.decoder.context.kind != "hierarchical":
+                raise ValueError("model.decoder.copying copies words, and not sentences: set context: hierarchical")
+            if why := comparable(source, target, self.vocabulary == "joint"):
+                raise ValueError(f"model.decoder.copying: {why}")
         whole = source.kind != "document" or (source.longer == "cut" and source.most_sentences is None)
         if target.kind == "tags" and not whole:
             raise ValueError(
@@ -130,7 +143,12 @@ class Recipe(Options):
                 raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
 
     def _text_fits(self) -> None:
-        """What is for a language model alone, and what one has no use for."""
+        """What is for a language model alone, and what one has no use for; what is for summaries alone."""
+        for name in ("history", "speaker"):
+            if getattr(self.data, name) is not None and not TASKS[self.task].turns:
+                raise ValueError(f"data.{name} is for dialogs: leave it out, or set task: reply")
+        if self.lead is not None and TASKS[self.task].lead is None:
+            raise ValueError(f"lead: {self.lead} is for summaries: leave it out, or set task: summarise")
         if not TASKS[self.task].reads_nothing:
             for name, value in (("train.chunk", self.train.chunk), ("ngrams", self.ngrams), ("samples", self.samples)):
                 if value is not None:
@@ -139,10 +157,12 @@ class Recipe(Options):
             raise ValueError("train.sampling has no use with train.chunk, where a chunk goes through at once")
         elif self.search is not None and self.search.kind == "beam":
             raise ValueError("search: beam has no use for a language model, which has no best text: use sample, greedy")
+        elif self.search is not None and not self.search.unknown:
+            raise ValueError("search.unknown: a language model never writes the unknown mark: leave it out")
 
     def _choice_fits(self) -> None:
         task, decoder = TASKS[self.task], self.model.decoder
-        figures = (*task.metrics, *task.span_metrics, *(["aer"] if decoder is not None else []))
+        figures = (*task.figures, *task.span_metrics, *(["aer"] if decoder is not None else []))
         if self.choose_by is not None and self.choose_by not in figures:
             hint = nearest(self.choose_by, figures)
             raise ValueError(f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}")

@@ -134,6 +134,20 @@ def _variants() -> dict[str, dict[str, Any]]:
             "sizes": {"embedding": {"kind": "learned", "size": H}, "decoder_embedding": H - 2},
         },
     }
+    current = CONTEXTS["current"]
+    fed = {"context": {**current["context"], "input_feeding": True}, "readout": current["readout"]}
+    found |= {
+        "copying": {"decoder": {"copying": True}},
+        "copying current": {"decoder": {**current, "copying": True}},
+        "copying fed covered": {"decoder": {**_attention("additive", "previous", True, True), "copying": True}},
+        "copying current fed": {"decoder": {**fed, "copying": True}},
+        "copying deep": {"decoder": {"readout": deep, "copying": True, "cell": "lstm", "layers": 2}},
+        "copying without feedback": {
+            "decoder": {"feedback": False, "context": additive, "embedding": None, "copying": True}
+        },
+        "copying projected values, step by step": {"decoder": {"context": projected, "copying": True, "cell": "rnn"}},
+        "copying tied": {"decoder": {"readout": {"kind": "deep", "size": E}, "copying": True}, "tie": "all"},
+    }
     for connect in ("residual", "highway"):
         stack = {"layers": 2, "connect": connect}
         found[connect] = {"encoder": stack, "decoder": {**stack, "start": "summary"}}
@@ -178,14 +192,19 @@ def fresh(name: str, seed: int = 0) -> Model:
 
 
 def batch(rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: bool = False) -> Batch:
-    """Three pairs of unequal length; `wider` adds padding with rubbish in it."""
+    """Three pairs of unequal length; `wider` adds padding with rubbish in it.
+
+    What a source place holds for copying is its own id, but for 8, which stands for a word beyond the vocabulary.
+    """
     sources = [[4, 5, 6, 7, 8], [5, 4], [8, 7, 7]]
     targets = [[6, 5, EOS], [4, 8, 8, 7, EOS], [5, EOS]]
     if blank:
         sources[1] = []
     source = Padded.of([sources[r] for r in rows])
+    copy = Padded.of([[V if n == 8 else n for n in sources[r]] for r in rows])
     target = Padded.of([targets[r] for r in rows])
-    return Batch({"source": _widened(source, wider)}, _widened(target, wider), torch.tensor(rows))
+    inputs = {"source": _widened(source, wider), "copy": _widened(copy, wider)}
+    return Batch(inputs, _widened(target, wider), torch.tensor(rows))
 
 
 def _widened(padded: Padded, by: int) -> Padded:

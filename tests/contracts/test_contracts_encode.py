@@ -27,7 +27,7 @@ def test_what_is_read_for_a_search_is_what_is_read_in_training(name):
     m = model(name)
     with torch.no_grad():
         for given in (batch(), batch((1,)), batch(wider=2), batch(blank=True), many()):
-            pairs = zip(tensors(m.encode(given)), tensors(m.encoder.infer(given)), strict=True)
+            pairs = zip(tensors(m.encode(given)), tensors(m.infer(given)), strict=True)
             assert all(close(a, b) for a, b in pairs)
 
 
@@ -40,21 +40,19 @@ def test_in_float32_it_is_the_same_within_a_tolerance_and_in_8_bits_nearly(name)
     with torch.no_grad():
         for given in (batch(), batch((1,)), many()):
             right = tensors(m.encode(given))
-            for a, b, c in zip(
-                right, tensors(m.encoder.infer(given)), tensors(m.encoder.infer(given, True)), strict=True
-            ):
+            for a, b, c in zip(right, tensors(m.infer(given)), tensors(m.infer(given, True)), strict=True):
                 assert torch.allclose(a, b, atol=1e-5)
                 assert (a - c).abs().max() < 0.15
-        rows = tensors(m.encoder.infer(many(), True))[0]  # in 8 bits too, a row is the same in any company
+        rows = tensors(m.infer(many(), True))[0]  # in 8 bits too, a row is the same in any company
         for row in range(FEW + 5):
             one = many().select(torch.tensor([row]))
-            assert torch.allclose(tensors(m.encoder.infer(one, True))[0][0], rows[row][: rows.size(1)], atol=1e-5)
+            assert torch.allclose(tensors(m.infer(one, True))[0][0], rows[row][: rows.size(1)], atol=1e-5)
 
 
 def test_weights_that_changed_are_seen_by_the_next_reading():
     m = fresh("gru - previous")
-    before = m.encoder.infer(batch()).states
+    before = m.infer(batch()).states
     with torch.no_grad():
         m.encoder.stack.first.weight_h.mul_(2)
-        assert not torch.allclose(before, m.encoder.infer(batch()).states)
-        assert torch.allclose(m.encode(batch()).states, m.encoder.infer(batch()).states)
+        assert not torch.allclose(before, m.infer(batch()).states)
+        assert torch.allclose(m.encode(batch()).states, m.infer(batch()).states)

@@ -2,6 +2,8 @@
 
 of a text    copy                         the source itself
              most frequent                the commonest target of the training data
+             last part                    where the source has parts: of a dialog, the last turn
+             first words                  as many of the source's as the task says, where it is about them
              letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
 of a label   most frequent                the commonest label
              bag of words                 a linear model of which words and pairs of words a text has; of a pair of
@@ -20,7 +22,16 @@ from pathlib import Path
 
 from windlass.baseline.bag import BagOfEach, BagOfWords
 from windlass.baseline.hmm import HiddenMarkov
-from windlass.baseline.text import Baseline, Pairs, copy, letter_by_letter, most_frequent, most_frequent_tag
+from windlass.baseline.text import (
+    Baseline,
+    Pairs,
+    copy,
+    first_words,
+    last_part,
+    letter_by_letter,
+    most_frequent,
+    most_frequent_tag,
+)
 from windlass.core.errors import DataError
 from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
@@ -32,8 +43,10 @@ LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
 
 
-def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBaseline]:
+def fit(train: Pairs, target: str = "text", source: str = "text", lead: int | None = None) -> list[AnyBaseline]:
     """Return every baseline that makes sense for the data and the kinds of its sides, the simplest first.
+
+    `lead` is how many of the first words are an answer, where they can be one.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
@@ -47,6 +60,10 @@ def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBas
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
+    if any(not isinstance(source, str) for source, _ in train):
+        found.append(last_part())
+    if lead is not None:
+        found.append(first_words(lead))
     if sum(len(joined(source)) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train):
         found.append(letter_by_letter(train))
     return found
@@ -59,6 +76,7 @@ def best_baseline(
     metric: str,
     target: str = "text",
     source: str = "text",
+    lead: int | None = None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
 
@@ -68,7 +86,7 @@ def best_baseline(
     measure = find(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, target, source),
+        fit(train, target, source, lead),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 
@@ -80,7 +98,7 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> folder = Path(mkdtemp())
     >>> save_baseline(folder, Baseline("copy"))
     >>> load_baseline(folder)
-    Baseline(name='copy', unit='whole', table={}, default=None, joiner='')
+    Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
     write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
@@ -112,7 +130,9 @@ __all__ = [
     "Pairs",
     "best_baseline",
     "copy",
+    "first_words",
     "fit",
+    "last_part",
     "letter_by_letter",
     "load_baseline",
     "most_frequent",

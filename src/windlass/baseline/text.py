@@ -17,6 +17,8 @@ Pairs = Sequence[tuple[Source, str]]
 class Baseline:
     """A table from source units to target text; where it has no entry, `default`, or else the unit itself.
 
+    Units are the whole source, its letters, its words, the first `count` of these, or its last part.
+
     Its fields are plain data, so `dataclasses.asdict` and JSON keep it.
 
     >>> Baseline("by hand", table={"Rom": "Рим"}).predict(["Rom", "Bonn"])
@@ -24,10 +26,11 @@ class Baseline:
     """
 
     name: str
-    unit: Literal["whole", "letter", "word"] = "whole"
+    unit: Literal["whole", "letter", "word", "first words", "last part"] = "whole"
     table: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
     joiner: str = ""
+    count: int | None = None
 
     def predict(self, sources: Sequence[Source]) -> list[str]:
         """Return an output for every source."""
@@ -36,6 +39,10 @@ class Baseline:
     def _units(self, source: Source) -> Sequence[str]:
         if self.unit == "word":
             return source.split() if isinstance(source, str) else source
+        if self.unit == "last part":
+            return [source if isinstance(source, str) else source[-1]]
+        if self.unit == "first words":
+            return joined(source).split()[: self.count]
         return joined(source) if self.unit == "letter" else [joined(source)]
 
     def _one(self, unit: str) -> str:
@@ -49,6 +56,24 @@ def copy() -> Baseline:
     ['Rom', '']
     """
     return Baseline("copy")
+
+
+def last_part() -> Baseline:
+    """Return the baseline that repeats the last part of the source: of a dialog, the last turn.
+
+    >>> last_part().predict([("Hi.", "Hello!"), "Hi."])
+    ['Hello!', 'Hi.']
+    """
+    return Baseline("last part", "last part")
+
+
+def first_words(count: int) -> Baseline:
+    """Return the baseline that says the first words of the source: what a headline must beat.
+
+    >>> first_words(2).predict(["Rome was not built in a day"])
+    ['Rome was']
+    """
+    return Baseline(f"first {count} words", "first words", joiner=" ", count=count)
 
 
 def most_frequent(train: Pairs) -> Baseline:

@@ -12,6 +12,7 @@ import typer
 from windlass import flags
 from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
+from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import examine
 from windlass.data.running import examine_texts
 from windlass.dataset import splitter
@@ -46,7 +47,8 @@ def doctor(
     if TASKS[task].reads_nothing:
         report = examine_texts(files, options, dev)
     else:
-        report = examine(files, options, dev, TASKS[task].target, splitter(own))
+        reader = read_dialogs if TASKS[task].turns else None
+        report = examine(files, options, dev, TASKS[task].target, splitter(own), reader)
     if json_:
         content = {
             "train": report.train,
@@ -70,7 +72,7 @@ def recipes(
     """List the tasks, or print the recipe of one."""
     if task is None:
         for name, known in TASKS.items():
-            print(f"{name:15} {known.about}; {', '.join((*known.metrics, *known.span_metrics))}")
+            print(f"{name:15} {known.about}; {', '.join((*known.figures, *known.span_metrics))}")
         say("a task's recipe, to be saved, changed and used with --recipe: windlass recipes TASK")
         return
     if task not in TASKS:

@@ -137,6 +137,7 @@ class Memory(Record):
     layout: str = "tokens"  # what the S places are
     second: Memory | None = None  # of a pair: what was made of the second text
     links: Tensor | None = None  # (B, S of the second, S) of a pair: how the second text's words look at the first's
+    copy: Tensor | None = None  # (B, S) ids of the places in the target's vocabulary, extended by the row's own words
     lower: Memory | None = None  # where places are sentences: their words, (B, P * S, Dw), a sentence after the other
     within: Tensor | None = None  # (B, P, S) how much each word counted in its sentence, where that was weighed
 

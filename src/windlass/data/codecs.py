@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from windlass.core.errors import BundleError
 from windlass.core.options import Options, named
 from windlass.data import subwords
+from windlass.data.cutting import marked, unmarked
 from windlass.data.examples import Source, joined
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -55,7 +56,9 @@ class GraphemeTokens(Options):
 
 
 class WordTokens(Options):
-    """What stands between whitespace is a token; decoding joins with one space.
+    """What stands between whitespace is a token, or, cut around punctuation, a word or a mark of its own.
+
+    Decoding puts one space between tokens; a mark of punctuation knows on which side it has none.
 
     >>> WordTokens(size=10_000).size
     10000
@@ -64,6 +67,9 @@ class WordTokens(Options):
     kind: Literal["words"] = "words"
     min_count: int = Field(1, ge=1, description="a rarer one is unknown")
     size: int | None = Field(None, ge=5, description="the most ids, marks included; the most frequent words stay")
+    cut: Literal["spaces", "punctuation"] = Field(
+        "spaces", description="where a word ends: at spaces, or at punctuation too, whose marks are tokens themselves"
+    )
 
 
 class BpeTokens(Options):
@@ -99,7 +105,7 @@ class TextOptions(Options):
     """A text, as a sequence of tokens.
 
     >>> TextOptions(tokens="words").tokens
-    WordTokens(kind='words', min_count=1, size=None)
+    WordTokens(kind='words', min_count=1, size=None, cut='spaces')
     """
 
     kind: Literal["text"] = "text"
@@ -197,11 +203,16 @@ class TextCodec:
             case "graphemes":
                 return [str(cluster) for cluster in _GRAPHEME.findall(text)]
             case "words":
-                return text.split()
+                return text.split() if not self._by_punctuation else marked(text)
             case "bpe" | "unigram":
                 raise AssertionError("bpe and unigram cut with their model")
             case kind:
                 assert_never(kind)
+
+    @property
+    def _by_punctuation(self) -> bool:
+        tokens = self.options.tokens
+        return isinstance(tokens, WordTokens) and tokens.cut == "punctuation"
 
     def _subwords(self, text: str) -> tuple[list[int], list[str]]:
         """Ids and, for the unknown ones, the text they stand for; for the others the piece as shown."""
@@ -240,19 +251,34 @@ class TextCodec:
         pairs = zip(self.encode(text), self.pieces(text), strict=True)
         return tuple(dict.fromkeys(piece for n, piece in pairs if n == UNK))
 
-    def token(self, number: int) -> str:
+    def token(self, number: int, more: Sequence[str] = ()) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
-        >>> TextCodec.fit(TextOptions(), ["ab"]).token(EOS)
-        '</s>'
+        `more` are symbols beyond the codec's own, which a source brought with it.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["ab"])
+        >>> codec.token(EOS), codec.token(6, more=["z"])
+        ('</s>', 'z')
         """
         if number < len(MARKS):
             return MARKS[number]
+        if number >= len(self):
+            return more[number - len(self)]
         symbol = self.symbols[number - len(MARKS)]
         return symbol if self.model is None else symbol.replace(" ", SPACE_MARK)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def find(self, piece: str) -> int:
+        """The id of a token by its name: what `token` turns round, UNK where there is none.
+
+        >>> TextCodec.fit(TextOptions(), ["ab"]).find("b")
+        5
+        """
+        return self._index.get(piece if self.model is None else piece.replace(SPACE_MARK, " "), UNK)
+
+    def decode(self, ids: Sequence[int], more: Sequence[str] = ()) -> str:
         """The text of ids. Marks are left out, but an unknown token is shown as U+FFFD.
+
+        `more` are symbols beyond the codec's own, which a source brought with it.
 
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.
@@ -260,8 +286,16 @@ class TextCodec:
         >>> TextCodec.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, EOS])
         'a k \ufffd'
         """
-        found = [REPLACEMENT if n == UNK else self.symbols[n - len(MARKS)] for n in ids if n == UNK or n >= len(MARKS)]
-        text = (" " if self.options.tokens.kind == "words" else "").join(found)
+        first = len(MARKS)
+        found = [
+            REPLACEMENT if n == UNK else self.symbols[n - first] if n < len(self) else more[n - len(self)]
+            for n in ids
+            if n == UNK or n >= first
+        ]
+        if self._by_punctuation:
+            text = unmarked(found)
+        else:
+            text = (" " if self.options.tokens.kind == "words" else "").join(found)
         if self.model is not None:
             text = text.removeprefix(" ")
         return text if self.options.normal_form == "none" else unicodedata.normalize("NFC", text)

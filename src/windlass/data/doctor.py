@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -196,16 +197,22 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     return Report(len(learned), len(held), lengths, tuple(findings), tuple(rare_characters(learned)), notes)
 
 
+Reader = Callable[[DataPath, DataOptions], ReadResult]
+"""Another way to read a file, such as that of dialogs."""
+
+
 def examine(
     paths: Sequence[DataPath],
     options: DataOptions | None = None,
     dev: DataPath | None = None,
     target: str = "text",
     document: Split | None = None,
+    reader: Reader | None = None,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    `target` is the kind of what comes out of the task that the files are for; `document` is as `read` has it.
+    `target` is the kind of what comes out of the task that the files are for; `document` is as `read` has it; `reader`
+    is another way to read them.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -213,13 +220,14 @@ def examine(
     if isinstance(paths, str):
         paths = [paths]  # or its letters would be taken for files
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    held = [] if dev is None else [_tried(dev, lenient, target, document)]
-    return survey([_tried(path, lenient, target, document) for path in paths], held)
+    own = reader or partial(read, target=target, document=document)
+    held = [] if dev is None else [_tried(dev, lenient, own)]
+    return survey([_tried(path, lenient, own) for path in paths], held)
 
 
-def _tried(path: DataPath, options: DataOptions, target: str, document: Split | None) -> ReadResult:
+def _tried(path: DataPath, options: DataOptions, reader: Reader) -> ReadResult:
     try:
-        return read(path, options, target, document)
+        return reader(path, options)
     except DataError as error:
         name = path if isinstance(path, str) else str(path)
         place, _, what = str(error).partition(": ")

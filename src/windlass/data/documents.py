@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 
 from windlass.core.options import Options
 from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec, TextOptions, TokenOptions, WordTokens
+from windlass.data.cutting import cut, marked
 from windlass.data.examples import Example, Source
 from windlass.data.sentences import RuleSentences, SplitterOptions
-from windlass.data.words import cut
 
 
 class DocumentOptions(Options):
@@ -46,6 +46,8 @@ class DocumentOptions(Options):
     def _all_used(self) -> DocumentOptions:
         if self.cut is not None and self.tokens.kind != "words":
             raise ValueError(f"cut: {self.cut} is for tokens: words, not {self.tokens.kind}: leave it out")
+        if isinstance(self.tokens, WordTokens) and self.tokens.cut != "spaces":
+            raise ValueError("tokens.cut is for a text: of a document, set source.cut")
         return self
 
 
@@ -202,6 +204,22 @@ class DocumentCodec:
     def pieces(self, source: Source) -> list[str]:
         """The sentences that are read."""
         return [part.text for part in self.parts(source)]
+
+    def lends(self, source: Source) -> list[list[str]]:
+        """The words of every sentence as a target would have them, for a decoder that copies.
+
+        Words that were cut around punctuation are marked as those of a text are, see `data/cutting.py`.
+
+        >>> DocumentCodec.fit(DocumentOptions(), []).lends("The cat (Tom) sat. A dog?")
+        [['the', 'cat', '(￭', 'tom', '￭)', 'sat', '￭.'], ['a', 'dog', '￭?']]
+        """
+        return [self._lent(part) for part in self.parts(source)]
+
+    def _lent(self, part: Sentence) -> list[str]:
+        if not self._by_word:
+            return list(part.words)
+        words = marked(part.text) if (self.options.cut or "punctuation") == "punctuation" else part.words
+        return [self.words.clean(word) for word in (words if len(words) == len(part.words) else part.words)]
 
     def unknown(self, source: Source) -> tuple[str, ...]:
         """The different words that the codec has never seen, in order."""

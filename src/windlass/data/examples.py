@@ -121,8 +121,12 @@ def expand(examples: Iterable[Example]) -> list[Example]:
     ]
 
 
-def split(examples: Sequence[Example], fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
+def split(
+    examples: Sequence[Example], fraction: float, seed: int, whole: Sequence[str] | None = None
+) -> tuple[list[Example], list[Example]]:
     """Split off about `fraction` of the examples as a dev set; no source is on both sides.
+
+    `whole` names what else must not be on both sides, for every example: the dialog that it is of.
 
     Returns (train, dev).
 
@@ -133,7 +137,7 @@ def split(examples: Sequence[Example], fraction: float, seed: int) -> tuple[list
     """
     if not 0 < fraction < 1:
         raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
-    sources = [unicodedata.normalize("NFC", e.text) for e in examples]
+    sources = list(whole) if whole is not None else [unicodedata.normalize("NFC", e.text) for e in examples]
     sizes: dict[str, int] = {}
     for source in sources:
         sizes[source] = sizes.get(source, 0) + 1

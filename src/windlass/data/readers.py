@@ -54,6 +54,8 @@ class DataOptions(Options):
     header: Literal["auto"] | bool = Field(
         "auto", description="auto: where a column is chosen by name, or the first line looks like one"
     )
+    history: int | None = Field(None, ge=1, description="dialogs: turns before a reply that are read; none: all")
+    speaker: str | None = Field(None, description="dialogs: whose turns are replies; none: every turn after the first")
     max_length: int = Field(1000, ge=1, description="characters a side; a longer line is skipped")
     strict: bool = Field(False, description="refuse a file instead of skipping, keeping or mending what is wrong")
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
+from windlass.data import copies
 from windlass.data.codecs import EOS, TextCodec, TextOptions
 from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.examples import Example, Source
@@ -87,13 +88,19 @@ def fit_target(options: TextOptions | LabelOptions | TagsOptions, targets: Itera
 class Codecs:
     """How the two sides become ids.
 
+    For a model that copies, examples also say what the places of their source hold, and a target may hold ids beyond
+    its vocabulary: see `data/copies.py`.
+
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> Codecs.from_json(Codecs(codec, codec).to_json()).source.encode("b")
     [5]
+    >>> Codecs(codec, codec, copying=True).encode("az", "zb")
+    Encoded(source=[4, 1], target=[7, 5], alignment=None, more={'copy': [4, 7, 3]})
     """
 
     source: SourceCodec
     target: TargetCodec
+    copying: bool = False  # not saved: it is the model that copies, or does not
 
     @property
     def written(self) -> TextCodec:
@@ -111,6 +118,18 @@ class Codecs:
         """What the places of the memory stand for."""
         return (*self.source.pieces(source), *([self.source.tokens.token(EOS)] if self.source_end else []))
 
+    def words(self, source: Source) -> tuple[str, ...]:
+        """What the places of the memory's lower level stand for: of a document its words, all in a row.
+
+        >>> from windlass.data.documents import DocumentCodec, DocumentOptions
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(DocumentCodec.fit(DocumentOptions(), ["A. B."]), codec).words(("A cat.", "A dog?"))
+        ('A', 'cat', '.', 'A', 'dog', '?')
+        """
+        if isinstance(self.source, DocumentCodec):
+            return tuple(word for part in self.source.parts(source) for word in part.words)
+        return self.pieces(source)
+
     def encode(self, source: Source, target: str | None = None, example: Example | None = None) -> Encoded:
         """A source, with its target if there is one, as ids.
 
@@ -120,8 +139,31 @@ class Codecs:
         """
         inputs = self.source.inputs(source)
         more = {name: ids for name, ids in inputs.items() if name != "source"}
-        answer = None if target is None else self.target.encode(target)
+        if self.copying:
+            lent = self._lent(source)
+            beyond = copies.beyond(self.written, [piece for part in lent for piece in part])
+            held = [copies.held(self.written, part, beyond) for part in lent]
+            nested = isinstance(self.source, DocumentCodec)
+            more["copy"] = held if nested else [*held[0], *([EOS] if self.source_end else [])]
+            answer = None if target is None else copies.wanted(self.written, target, beyond)
+        else:
+            answer = None if target is None else self.target.encode(target)
         return Encoded(inputs["source"], answer, example.alignment if example else None, more or None)
+
+    def beyond(self, source: Source) -> tuple[str, ...]:
+        """What a source holds beyond the target's vocabulary and can lend it; nothing where nothing is copied.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(codec, codec, copying=True).beyond("azyz"), Codecs(codec, codec).beyond("azyz")
+        (('z', 'y'), ())
+        """
+        if not self.copying:
+            return ()
+        return copies.beyond(self.written, [piece for part in self._lent(source) for piece in part])
+
+    def _lent(self, source: Source) -> list[list[str]]:
+        """What the places of a source hold: of a document sentence by sentence, else in one part."""
+        return self.source.lends(source) if isinstance(self.source, DocumentCodec) else [self.source.pieces(source)]
 
     def examples(self, examples: Sequence[Example]) -> list[Encoded]:
         """Examples as ids."""

@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import regex
 from pydantic import Field
 
 from windlass.core.options import Options
 from windlass.data.codecs import UNK, CharacterTokens, Inputs, TextCodec, TextOptions, WordTokens
+from windlass.data.cutting import cut
 from windlass.data.examples import Source
 
 BLANK = "␣"  # for a space inside a word, which some treebanks have
-
-_CLITIC = r"(?i:n['’]t|['’](?:s|re|ve|ll|d|m))(?!\w)"
-_WORD = regex.compile(
-    r"(?:https?://|www\.)\S*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|[@#]\w+"  # addresses, handles, hashtags
-    r"|\d+(?:[.,:]\d+)*"
-    rf"|(?:(?!{_CLITIC})[\w\p{{M}}])+(?:-(?!\W)|(?:(?!{_CLITIC})[\w\p{{M}}])+)*|{_CLITIC}"
-    r"|(\p{P})\1*|\S"
-)
 
 
 class WordsOptions(Options):
@@ -41,17 +33,6 @@ class WordsOptions(Options):
     cut: Literal["punctuation", "spaces"] = Field(
         "punctuation", description="how a text that is not yet cut into words is: around punctuation too, or at spaces"
     )
-
-
-def cut(text: str, how: Literal["punctuation", "spaces"]) -> list[tuple[int, int]]:
-    """Where the words of a text are, in characters.
-
-    >>> text = "I can't see J. Doe (ok?)."
-    >>> [text[a:b] for a, b in cut(text, "punctuation")]
-    ['I', 'ca', "n't", 'see', 'J', '.', 'Doe', '(', 'ok', '?', ')', '.']
-    """
-    pattern = _WORD if how == "punctuation" else regex.compile(r"\S+")
-    return [found.span() for found in pattern.finditer(text)]
 
 
 @dataclass(frozen=True)

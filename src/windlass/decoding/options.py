@@ -13,6 +13,7 @@ class _Search(Options):
     length_factor: float = Field(2.0, ge=0, description="an output has at most factor * source + plus tokens")
     length_plus: int = Field(20, ge=1, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat a run of this many tokens; 0: allow it")
+    unknown: bool = Field(True, description="whether the mark of an unknown token may be written; false: what is next")
 
 
 class Greedy(_Search):

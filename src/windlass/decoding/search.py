@@ -73,12 +73,13 @@ class _History:
 
     def __init__(self, rows: int, options: SearchOptions, device: torch.device):
         self.n = options.block_ngrams
+        self.never = (PAD, BOS) if options.unknown else (PAD, BOS, UNK)
         self.tokens = torch.empty(rows, 0, dtype=torch.long, device=device) if self.n else None
 
     def forbid(self, logprobs: Tensor) -> Tensor:
-        """Rule out the padding and start marks, which no target holds, and repeated runs."""
-        logprobs[:, PAD] = -torch.inf
-        logprobs[:, BOS] = -torch.inf
+        """Rule out the padding and start marks, which no target holds, and repeated runs; if told, the unknown."""
+        for mark in self.never:
+            logprobs[:, mark] = -torch.inf
         return logprobs if self.tokens is None else block_ngrams(logprobs, self.tokens, self.n)
 
     def add(self, tokens: Tensor, rows: Tensor | None = None) -> None:

@@ -2,7 +2,9 @@
 
 Not fused, and run step by step: cells without a tape (peepholes, reset before, vanilla, leaky), whose steps are rare
 enough not to be written twice; highway connections, for their gate is one more product a step with a gradient of its
-own; cosine attention with coverage; scheduled sampling, where a step must choose a token before the next.
+own; cosine attention with coverage; attention at two levels, whose weights are a product of two softmaxes, and which
+goes through in one piece anyway where the current state asks; scheduled sampling, where a step must choose a token
+before the next.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from windlass.nn.attention import Attention
 from windlass.nn.cells import Cell
 from windlass.nn.fused_decoder import Decoder, Layer
 from windlass.nn.product import linear
@@ -35,7 +38,7 @@ def fused(head: TextHead, e: Tensor, state: DecoderState, source: Source) -> Dec
     True
     """
     attention, options = head.attention, head.options
-    if attention is None or source.keys is None or options.connect == "highway":
+    if not isinstance(attention, Attention) or source.keys is None or options.connect == "highway":
         return None
     scoring = attention.score.fusing(source.keys.keys, attention.coverage)
     layers = _layers(head, e, state)

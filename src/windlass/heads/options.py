@@ -57,7 +57,23 @@ class AttentionContext(Options):
         return self
 
 
-ContextOptions = Annotated[NoContext | SummaryContext | AttentionContext, Field(discriminator="kind"), named]
+class HierarchicalContext(Options):
+    """A new context for every step, by attention over sentences (or turns) and over the words of each.
+
+    >>> HierarchicalContext(score="bilinear", within="bilinear").within.kind
+    'bilinear'
+    """
+
+    kind: Literal["hierarchical"] = "hierarchical"
+    score: AttentionOptions = Field(Additive.Options(), description="how well a query fits a sentence")
+    within: AttentionOptions = Field(Additive.Options(), description="how well a query fits a word of a sentence")
+    query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
+    input_feeding: bool = Field(False, description="feed the last readout into the next step")
+
+
+ContextOptions = Annotated[
+    NoContext | SummaryContext | AttentionContext | HierarchicalContext, Field(discriminator="kind"), named
+]
 """Everything a decoder can see of the memory."""
 
 
@@ -113,15 +129,24 @@ class TextHeadOptions(StackOptions):
     context: ContextOptions = Field(AttentionContext(), description="what is seen of the source at every step")
     feedback: bool = Field(True, description="feed the last output back in")
     readout: ReadoutOptions = Field(StateReadout(), description="what the output layer looks at")
+    copying: bool = Field(
+        False, description="a token is written, or copied from the source, also one that the vocabulary has not"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> TextHeadOptions:
         context, readout = self.context, self.readout
+        if self.copying and not isinstance(context, AttentionContext | HierarchicalContext):
+            raise ValueError(f"copying needs attention, which says where from, not context: {context.kind}")
         if readout.kind == "joined" and context.kind == "none":
             raise ValueError("readout: joined joins state and context, but context is none: use state or deep")
         if readout.kind == "deep" and not self.feedback:
             raise ValueError("readout: deep looks at the last output, but feedback is off: use state or joined")
-        if context.kind == "attention" and context.query == "current" and readout.kind == "state":
+        if (
+            isinstance(context, AttentionContext | HierarchicalContext)
+            and context.query == "current"
+            and readout.kind == "state"
+        ):
             raise ValueError("with query: current the context reaches the output only by readout: joined or deep")
         if isinstance(self.cell, Convolution.Options) and self.start in ("summary", "final"):
             raise ValueError(f"cell: convolution has no state that start: {self.start} could set: use zeros or learned")

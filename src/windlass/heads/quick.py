@@ -9,13 +9,14 @@ A contract holds it to `TextHead.step`, for every kind of cell, attention and re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.records import CellState, Memory, Record
+from windlass.heads.copying import Copies, QuickGate, in_vocabulary
 from windlass.nn.cells import GRU, LSTM, RNN, Cell
 from windlass.nn.packed import Packed, Stamp, pack, stamp
 from windlass.nn.product import Product, Taken
@@ -54,12 +55,13 @@ class QuickSource(_Rows):
     True
     """
 
-    keys: Tensor | None  # (B, S, A)
+    keys: Any  # (B, S, A), or those of two levels; None without attention
     mask: Tensor | None  # (B, S), None where every place is real
     entering: Tensor | None  # (B, S, G) values through the first layer's weights
     leaving: Tensor | None  # (B, S, R) values through the readout's weights
     constant: Tensor | None  # (B, G) a summary through the first layer's weights
     shown: Tensor | None  # (B, R) a summary through the readout's weights
+    copies: Copies | None = None  # what can be copied
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Quick:
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
         self.enter = pack(of_context, int8=int8) if head.previous else None
         bounded = _bounded(head, at_start=True)
-        asking = head.attention.score.asking() if head.attention else None
+        asking = head.attention.asking() if head.attention else None
         query = None if asking is None else asking.weight.detach()
         feeding = of_fed if head.feeding else None
         with_state = (
@@ -174,6 +176,7 @@ class Quick:
         self.query = None if query is None or with_state or asks else pack(query, int8=int8, bounded=bounded)
         seen = options.readout.kind != "state" or _bounded(head, at_start=False)
         self.output = pack(head.output.weight, head.output.bias, int8, bounded=seen)
+        self.gate = None if head.gate is None else QuickGate(head.gate, head.embedding)
 
     def begin(self, memory: Memory) -> tuple[QuickSource, QuickState]:
         """Make a memory ready, and stand before its first target token."""
@@ -184,13 +187,14 @@ class Quick:
             entering = None if self.enter is None else _through(self.enter, keys.values)
             leaving = None if self.shown is None else _through(self.shown, keys.values)
             mask = None if bool(keys.mask.all()) else keys.mask
-            return QuickSource(keys.keys, mask, entering, leaving, None, None), kept
+            return QuickSource(keys.keys, mask, entering, leaving, None, None, source.copies), kept
         shown = None if self.shown is None or source.summary is None else self.shown(source.summary)
         return QuickSource(None, None, None, None, source.constant, shown), kept
 
     def step(self, tokens: Tensor, state: QuickState, source: QuickSource) -> tuple[Tensor, QuickState, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
         first = self.layers[0]
+        tokens = tokens if self.gate is None else in_vocabulary(tokens, self.gate.vocabulary)
         projected = self.tokens(tokens)
         if source.constant is not None:
             projected = projected + _spread(source.constant, projected)
@@ -228,7 +232,10 @@ class Quick:
         if coverage is not None and seen is not None:
             coverage = coverage + seen
         now = QuickState(layers, o if self.feeding else None, coverage)
-        return torch.log_softmax(self.output(o), dim=-1), now, seen
+        logits = self.output(o)
+        if self.gate is not None and weights is not None and source.copies is not None:
+            return self.gate.mix(logits, s, tokens, weights, source.copies), now, seen
+        return torch.log_softmax(logits, dim=-1), now, seen
 
     def _climb(
         self, taken: Tensor | None, projected: Tensor, state: QuickState

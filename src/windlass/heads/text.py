@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from windlass.core.records import CellState, Memory, Padded, Record, Scored
+from windlass.core.records import Memory, Padded, Record, Scored
+from windlass.heads.copying import Copies, Gate, in_vocabulary
 from windlass.heads.fused import fused
-from windlass.heads.options import AttentionContext, TextHeadOptions
+from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
 from windlass.heads.quick import Quick, ready
+from windlass.heads.start import Start
 from windlass.nn.attention import Attention, Keys
+from windlass.nn.copying import copied, copy_loss, mixed_logprob
 from windlass.nn.embedding import Embedding
 from windlass.nn.fused_decoder import Decoder, decode
+from windlass.nn.levels import Levels
 from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
 from windlass.nn.packed import Stamp
 from windlass.nn.product import Product, linear
@@ -36,6 +40,7 @@ class Source(Record):
     summary: Tensor | None  # (B, D) where the summary is seen at every step
     constant: Tensor | None  # (B, G) its share of the first layer's input, projected once
     entering: tuple[Product, ...] = ()  # with the pieces of the first layer's input: token, context, fed
+    copies: Copies | None = None  # what can be copied
 
 
 @dataclass(frozen=True)
@@ -74,70 +79,7 @@ class Taught(Record):
     readout: Tensor  # (B, T, R) what the output layer sees
     weights: Tensor | None  # (B, T, S)
     again: Tensor | None  # (B, T) coverage loss
-
-
-class Start(nn.Module):
-    """How a decoder starts.
-
-    zeros:    h_0 = 0
-    learned:  h_0 is a parameter
-    summary:  h_0 of every layer is the encoder's summary, through tanh(W s + b) where sizes differ; a cell starts at 0
-    final:    layer by layer from the encoder's last states, cells too, through W s + b where sizes differ
-
-    >>> start = Start("summary", parts=2, layers=1, size=3, memory_size=5, final_sizes=())
-    >>> h, c = start(Memory(torch.zeros(2, 1, 5), torch.ones(2, 1) > 0, torch.randn(2, 5)))[0]
-    >>> h.shape, c.abs().sum().item()
-    (torch.Size([2, 3]), 0.0)
-    """
-
-    origin: Tensor
-
-    def __init__(
-        self,
-        kind: Literal["zeros", "learned", "summary", "final"],
-        parts: int,
-        layers: int,
-        size: int,
-        memory_size: int,
-        final_sizes: tuple[tuple[int, ...], ...],
-    ):
-        super().__init__()
-        self.kind, self.parts, self.layers, self.size = kind, parts, layers, size
-        # Knows the type and device of the decoder, which a memory without states does not.
-        self.register_buffer("origin", torch.zeros(size), persistent=False)
-        if kind == "learned":
-            self.states = nn.Parameter(torch.randn(layers, parts, size) * 0.1)
-        elif kind == "summary" and memory_size != size:
-            self.bridges = nn.ModuleList(nn.Sequential(nn.Linear(memory_size, size), nn.Tanh()) for _ in range(layers))
-        elif kind == "final":
-            # A decoder with more layers than the encoder starts its upper ones from the encoder's last layer.
-            self.sources = [min(layer, len(final_sizes) - 1) for layer in range(layers)]
-            self.bridges = nn.ModuleList(
-                nn.ModuleList(
-                    nn.Identity() if width == size else nn.Linear(width, size) for width in final_sizes[s][:parts]
-                )
-                for s in self.sources
-            )
-
-    def forward(self, memory: Memory) -> tuple[CellState, ...]:
-        """The state of every layer for every row of a memory."""
-        B = memory.summary.size(0)
-        zeros = self.origin.new_zeros(B, self.size)
-        if self.kind == "zeros":
-            return ((zeros,) * self.parts,) * self.layers
-        if self.kind == "learned":
-            return tuple(tuple(part.expand(B, -1) for part in layer.unbind(0)) for layer in self.states.unbind(0))
-        rest = (zeros,) * (self.parts - 1)
-        if self.kind == "summary":
-            if memory.summary.size(1) == self.size:
-                return ((memory.summary, *rest),) * self.layers
-            return tuple((bridge(memory.summary), *rest) for bridge in self.bridges)
-        states: list[CellState] = []
-        for source, bridges in zip(self.sources, self.bridges, strict=True):
-            assert isinstance(bridges, nn.ModuleList)
-            given = tuple(b(part) for b, part in zip(bridges, memory.final[source], strict=False))
-            states.append(given + (zeros,) * (self.parts - len(given)))
-        return tuple(states)
+    gate: Tensor | None = None  # (B, T) where copying is on: the logit of writing
 
 
 class TextHead(nn.Module):
@@ -149,7 +91,9 @@ class TextHead(nn.Module):
     context summary:    the summary at every step
     query previous:     c_t = attend(s_{t-1}), part of x_t                        (Bahdanau et al. 2015)
     query current:      c_t = attend(s_t), part of o_t; with input feeding o_{t-1} is part of x_t   (Luong et al. 2015)
+    hierarchical:       attends to sentences, and to the words of each; see `nn/levels.py`
     readout:            o_t = s_t, or tanh(W [s_t; c_t]), or tanh(W [s_t; c_t; e(y_{t-1})])
+    copying:            p(y_t) = g_t softmax(V o_t + b) + (1 - g_t) sum of attention on places that hold y_t
 
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
@@ -167,6 +111,7 @@ class TextHead(nn.Module):
         final_sizes: tuple[tuple[int, ...], ...],
         embedding: Embedding | None = None,
         tie: bool = False,
+        words_size: int = 0,
     ):
         super().__init__()
         self._ready: dict[bool, tuple[Stamp, Quick]] = {}
@@ -174,10 +119,11 @@ class TextHead(nn.Module):
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedded = self.embedding.size if self.embedding else 0  # E
         context = options.context
-        self.attention = Attention(context.score, options.size, memory_size) if context.kind == "attention" else None
-        self.previous = context.kind == "attention" and context.query == "previous"
-        self.feeding = context.kind == "attention" and context.input_feeding
-        self.covering = self.attention is not None and self.attention.coverage is not None
+        self.attention = _attention(options, memory_size, words_size)
+        asks = context if isinstance(context, AttentionContext | HierarchicalContext) else None
+        self.previous = asks is not None and asks.query == "previous"
+        self.feeding = asks is not None and asks.input_feeding
+        self.covering = self.attention is not None and self.attention.covering
         self.context_size = self.attention.size if self.attention else memory_size if context.kind == "summary" else 0
         self.readout_size = options.size if options.readout.kind == "state" else options.readout.size
         self.widths = (  # of the pieces of the first layer's input
@@ -193,6 +139,7 @@ class TextHead(nn.Module):
             seen = options.size + self.context_size + (self.embedded if options.readout.kind == "deep" else 0)
             self.join = nn.Linear(seen, self.readout_size, bias=False)
         self.output = nn.Linear(self.readout_size, vocabulary)
+        self.gate = Gate(vocabulary, options.size, self.context_size, self.embedded) if options.copying else None
         if tie and self.embedding is not None:
             assert isinstance(self.embedding.table, nn.Parameter)
             self.embedding.shrink()
@@ -222,19 +169,30 @@ class TextHead(nn.Module):
             begun = replace(begun, layers=layers)  # the same sequence goes on, with the same locked dropout
         like = layers[0][0]
         fed = like.new_zeros(B, self.readout_size) if self.feeding else None
-        coverage = like.new_zeros(memory.mask.shape) if self.covering else None
-        return Source(keys, seen, constant, entering), DecoderState(begun, fed, coverage)
+        coverage = like.new_zeros(keys.mask.shape) if self.covering and keys else None
+        copies = self.gate.prepare(memory.copy, keys.values, keys.mask) if self.gate and keys else None
+        return Source(keys, seen, constant, entering, copies), DecoderState(begun, fed, coverage)
 
     def step(self, tokens: Tensor, state: DecoderState, source: Source) -> tuple[Tensor, DecoderState, Tensor | None]:
-        """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
+        """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S).
+
+        Where copying is on, they are (N, V + K), with K ids more for what sources hold beyond the vocabulary.
+        """
         e = self._embed(tokens)
         moved = self._advance(e, self.stack.first.project(e), state, source)
-        o = self._read(moved.s, moved.context, e) if moved.o is None else moved.o
-        return torch.log_softmax(self.output(o), dim=-1), moved.state, moved.weights
+        return self._tell(moved, e, source), moved.state, moved.weights
+
+    def _tell(self, moved: Moved, e: Tensor, source: Source) -> Tensor:
+        """The log probabilities after a step."""
+        logits = self.output(self._read(moved.s, moved.context, e) if moved.o is None else moved.o)
+        if self.gate is None or moved.weights is None or source.copies is None:
+            return torch.log_softmax(logits, dim=-1)
+        return self.gate.mix(logits, moved.s, e, moved.weights, source.copies)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         if self.embedding is not None:
-            vectors: Tensor = self.embedding(tokens)
+            known = tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
+            vectors: Tensor = self.embedding(known)
             return vectors
         return self.output.weight.new_zeros(*tokens.shape, 0)  # nothing is fed back
 
@@ -299,16 +257,22 @@ class TextHead(nn.Module):
         for now, word in zip(projected.unbind(0), e.unbind(1), strict=True):
             steps.append(self._advance(word, now, state, source))
             state = steps[-1].state
-        return self._gather(steps, e)
+        return self._gather(steps, e, source)
 
-    def _gather(self, steps: list[Moved], e: Tensor) -> Taught:
+    def _gather(self, steps: list[Moved], e: Tensor, source: Source) -> Taught:
         """Put steps side by side; the readout of them all is one product, unless each step needed its own."""
-        o = _stack([m.o for m in steps])
+        o, weights = _stack([m.o for m in steps]), _stack([m.weights for m in steps])
         s, context = _stack([m.s for m in steps]), _stack([m.context for m in steps])
-        if o is None and s is not None:
-            o = self._read(s, context, e)
-        assert o is not None
-        return Taught(o, _stack([m.weights for m in steps]), _stack([m.again for m in steps]))
+        assert s is not None
+        o = self._read(s, context, e) if o is None else o
+        return Taught(o, weights, _stack([m.again for m in steps]), self._gates(s, e, weights, source))
+
+    def _gates(self, s: Tensor, e: Tensor, weights: Tensor | None, source: Source) -> Tensor | None:
+        """The gate's logit at all steps (B, T), where copying is on."""
+        if self.gate is None or weights is None or source.copies is None:
+            return None
+        logits: Tensor = self.gate(s, e, weights, source.copies)
+        return logits
 
     def _teach_fused(self, e: Tensor, whole: Decoder, source: Source) -> Taught:
         """All steps in one piece, with back-propagation by hand; what needs no step by step comes after."""
@@ -316,10 +280,10 @@ class TextHead(nn.Module):
         states, attended, read = decode(whole)
         weights = attended.transpose(0, 1)  # (B, T, S)
         again = coverage_loss(weights, weights.cumsum(1) - weights) if self.covering else None
-        o = None if read is None else read.transpose(0, 1)
+        o, s = None if read is None else read.transpose(0, 1), states.transpose(0, 1)
         if o is None:
-            o = self._read(states.transpose(0, 1), weights @ source.keys.values, e)
-        return Taught(o, weights, again)
+            o = self._read(s, weights @ source.keys.values, e)
+        return Taught(o, weights, again, self._gates(s, e, weights, source))
 
     def _teach_at_once(self, e: Tensor, state: DecoderState, source: Source) -> Taught:
         """Where nothing of a step's outcome is fed into the next, the sequence goes through in one piece."""
@@ -332,7 +296,7 @@ class TextHead(nn.Module):
         if self.attention is not None:
             assert source.keys is not None
             context, weights = self.attention(s, source.keys)
-        return Taught(self._read(s, context, e), weights, None)
+        return Taught(self._read(s, context, e), weights, None, self._gates(s, e, weights, source))
 
     def _teach_sampled(self, tokens: Tensor, state: DecoderState, source: Source, own: float) -> Taught:
         """Scheduled sampling (Bengio et al. 2015): a coin for every token decides what is fed in."""
@@ -344,12 +308,11 @@ class TextHead(nn.Module):
             e = self._embed(torch.where(coin, last, right) if t else right)
             moved = self._advance(e, self.stack.first.project(e), state, source)
             with torch.no_grad():
-                o = self._read(moved.s, moved.context, e) if moved.o is None else moved.o
-                last = self.output(o).argmax(-1)
+                last = self._tell(moved, e, source).argmax(-1)
             steps.append(moved)
             words.append(e)
             state = moved.state
-        return self._gather(steps, torch.stack(words, 1))
+        return self._gather(steps, torch.stack(words, 1), source)
 
     def score(
         self,
@@ -363,8 +326,12 @@ class TextHead(nn.Module):
     ) -> Scored:
         """The training loss of targets that end with the end mark."""
         taught = self.teach(memory, target.values, own)
-        gold, output = target.values[target.mask], self.output
-        loss, nll = output_loss(taught.readout[target.mask], output.weight, output.bias, gold, smoothing)
+        gold, output, seen = target.values[target.mask], self.output, taught.readout[target.mask]
+        if taught.gate is None:
+            loss, nll = output_loss(seen, output.weight, output.bias, gold, smoothing)
+        else:
+            gate, share = taught.gate[target.mask], self._copied(taught, memory, target)[target.mask]
+            loss, nll = copy_loss(seen, output.weight, output.bias, gate, share, gold, smoothing)
         terms = {"nll": nll}
         if coverage and taught.again is not None:
             term = taught.again[target.mask].sum()
@@ -384,9 +351,26 @@ class TextHead(nn.Module):
 
     def force(self, memory: Memory, target: Padded) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, T) of given targets, zero on padding, and attention (B, T, S) on the way."""
-        taught = self.teach(memory, target.values)
-        logp = torch.log_softmax(self.output(taught.readout), dim=-1).gather(2, target.values[..., None]).squeeze(2)
+        taught, gold = self.teach(memory, target.values), target.values
+        beyond = gold >= self.output.out_features
+        written = torch.log_softmax(self.output(taught.readout), dim=-1)
+        logp = written.gather(2, gold.masked_fill(beyond, 0)[..., None]).squeeze(2)
+        if taught.gate is not None:
+            logp = mixed_logprob(logp, taught.gate, self._copied(taught, memory, target), beyond)
         return logp * target.mask, taught.weights
+
+    def _copied(self, taught: Taught, memory: Memory, target: Padded) -> Tensor:
+        """How much of the attention (B, T) is on places that hold the right token."""
+        assert memory.copy is not None
+        assert taught.weights is not None
+        return copied(taught.weights, memory.copy, target.values)
+
+
+def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> Attention | Levels | None:
+    context = options.context
+    if isinstance(context, HierarchicalContext):
+        return Levels(context.score, context.within, options.size, memory_size, words_size)
+    return Attention(context.score, options.size, memory_size) if isinstance(context, AttentionContext) else None
 
 
 def _stack(parts: list[Tensor | None]) -> Tensor | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, labels, spans, text
+from windlass.metrics import edit, labels, rouge, spans, text, variety
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -49,6 +49,11 @@ METRICS: dict[str, Metric] = {
         Metric("bleu", "sacreBLEU, cased", True, text.bleu),
         Metric("bleu_lc", "sacreBLEU, lowercased", True, text.bleu),
         Metric("chrf", "chrF2", True, text.chrf),
+        Metric("rouge_1", "ROUGE-1: F1 of words, lowercased, not stemmed", True, rouge.rouge),
+        Metric("rouge_2", "ROUGE-2: F1 of pairs of words", True, rouge.rouge),
+        Metric("rouge_l", "ROUGE-L: F1 of the longest common subsequence of words", True, rouge.rouge),
+        Metric("distinct_1", "different words in percent of all", True, variety.distinct),
+        Metric("distinct_2", "different pairs of words in percent of all", True, variety.distinct),
         Metric("macro_f1", "F1 of every label, and of these the mean", True, labels.macro_f1),
         Metric("tag_accuracy", "tags that are right", True, spans.tag_accuracy),
         Metric("span_f1", "F1 of whole spans with their labels, as conlleval counts them", True, spans.span_f1),

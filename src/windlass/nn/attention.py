@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import torch
 from pydantic import Field
@@ -334,7 +334,7 @@ class Keys(Record):
     torch.Size([2, 5, 4])
     """
 
-    keys: Tensor  # (B, S, A)
+    keys: Any  # (B, S, A); of an attention at two levels, those of both
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
     asking: Product | None = None  # what a query goes through first
@@ -361,6 +361,15 @@ class Attention(nn.Module):
         self.coverage = nn.Parameter(torch.empty(self.score.size).uniform_(-0.1, 0.1)) if options.coverage else None
         self.size = options.values or memory_size
 
+    @property
+    def covering(self) -> bool:
+        """Whether the score sees how much was attended to before."""
+        return self.coverage is not None
+
+    def asking(self) -> Product | None:
+        """The product that a query goes through first, if any."""
+        return self.score.asking()
+
     def prepare(self, memory: Memory) -> Keys:
         """Project keys and values, once for a batch."""
         keys = self.score.prepare(self.project_keys(memory.states))
@@ -373,14 +382,24 @@ class Attention(nn.Module):
 
     def weigh(self, asked: Tensor, keys: Tensor, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
         """Weights (B, T, S) of asked queries (B, T, A) over prepared keys (B, S, A); no mask: every place is real."""
+        return masked_softmax(self.scores(asked, keys, coverage), None if mask is None else mask[:, None])
+
+    def scores(self, asked: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """How well asked queries (B, T, A) fit prepared keys (B, S, A): (B, T, S)."""
         if coverage is None or self.coverage is None:
-            scores = self.score.compare(asked, keys)
-        else:
-            B, T, S = coverage.shape  # every query has keys of its own
-            moved = keys[:, None] + coverage[..., None] * self.coverage
-            scores = self.score.compare(asked.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
-        if mask is None:
-            return torch.softmax(scores, dim=-1)
-        real = mask[:, None]
-        # The least finite number rather than -inf: a row with no real place gives zeros, not NaN.
-        return torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real
+            return self.score.compare(asked, keys)
+        B, T, S = coverage.shape  # every query has keys of its own
+        moved = keys[:, None] + coverage[..., None] * self.coverage
+        return self.score.compare(asked.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
+
+
+def masked_softmax(scores: Tensor, real: Tensor | None) -> Tensor:
+    """Softmax over the real places of the last axis, zero on the others; where none is real, zeros.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]])).tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    if real is None:
+        return torch.softmax(scores, dim=-1)
+    # The least finite number rather than -inf: a row with no real place gives zeros, not NaN.
+    return torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real

@@ -31,6 +31,16 @@ def cross_entropy(logits: Tensor, gold: Tensor, smoothing: float = 0.0) -> tuple
     return loss, nll.detach()
 
 
+def block_rows(rows: int, vocabulary: int) -> int:
+    """How many of some rows of logits to hold at once: blocks of about one size.
+
+    >>> block_rows(1000, 8000), block_rows(0, 8000)
+    (250, 1)
+    """
+    most = max(FEWEST_ROWS, BLOCK // vocabulary)
+    return -(-rows // max(1, -(-rows // most))) or 1
+
+
 class _OutputLoss(Function):
     """Cross-entropy of an output layer, with its gradients taken on the way forward, while a block is in the cache."""
 
@@ -59,8 +69,7 @@ def _in_blocks(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
     """Loss, negative log likelihood and, in training, the gradients of readout, weight and bias."""
     M, V = readout.size(0), weight.size(0)
-    most = max(FEWEST_ROWS, BLOCK // V)
-    rows = -(-M // max(1, -(-M // most))) or 1  # blocks of about one size
+    rows = block_rows(M, V)
     loss, nll = readout.new_zeros(()), readout.new_zeros(())
     found = (torch.empty_like(readout), torch.empty_like(weight), torch.zeros_like(bias)) if train else None
     if found is not None and not M:

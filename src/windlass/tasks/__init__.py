@@ -6,13 +6,18 @@ from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.entail import ENTAIL
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
+from windlass.tasks.reply import REPLY
+from windlass.tasks.summarise import SUMMARISE
 from windlass.tasks.tag import TAG
 from windlass.tasks.tag_document import TAG_DOCUMENT
 from windlass.tasks.text import TEXT
 from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
-_ALL = (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, ENTAIL, LM)
+_ALL = (
+    *(PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT),
+    *(CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, ENTAIL, LM),
+)
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 """Every task by its name."""
 

@@ -25,6 +25,9 @@ class Task:
     sources: tuple[str, ...] = ("text",)  # the kinds of source it reads, the usual one first
     target: str = "text"  # the kind of target it gives
     span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
+    forced: tuple[str, ...] = ()  # reported too: how likely the right answers are, by forced decoding
+    turns: bool = False  # examples are the turns of dialogs
+    lead: int | None = None  # what comes out is about what the source begins with: words of that baseline
 
     @property
     def reads_nothing(self) -> bool:
@@ -39,6 +42,24 @@ class Task:
     def higher_is_better(self) -> bool:
         """Which way is up for the metric that is chosen by."""
         return higher_is_better(self.metric)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """All that is reported.
+
+        >>> Task("reply", "", ("bleu",), "perplexity", forced=("perplexity",)).figures
+        ('perplexity', 'bleu')
+        """
+        return (*self.forced, *self.metrics)
+
+    @property
+    def compared(self) -> str:
+        """What outputs, also those of baselines, are compared by: the metric that is chosen by, if it is of outputs.
+
+        >>> Task("reply", "", ("bleu",), "perplexity", forced=("perplexity",)).compared
+        'bleu'
+        """
+        return self.metrics[0] if self.metric in self.forced else self.metric
 
     def marking(self, spans: bool) -> Task:
         """The task with the figures of tags that mark spans, if they do.

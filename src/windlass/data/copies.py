@@ -1,0 +1,72 @@
+"""What a source lends a target: the target's vocabulary, extended for one example by what its source holds beyond it.
+
+    ids 0 .. V - 1    the target's own
+    ids V, V + 1 ...  the words of this source that the target's vocabulary has not, in the order of their first places
+
+So a name that was never seen can be written by copying it. The ids mean something beside their source alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.data.codecs import UNK, TextCodec, TextOptions
+from windlass.data.documents import DocumentOptions
+
+
+def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
+    """The different pieces of a source that the target's vocabulary has not, in order: V, V + 1 ...
+
+    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> beyond(codec, ["the", "city", "of", "Ulm", "near", "Ulm"])
+    ('Ulm', 'near')
+    """
+    return tuple(dict.fromkeys(piece for piece in pieces if piece and target.find(piece) == UNK))
+
+
+def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
+    """The ids of a source's pieces in the extended vocabulary.
+
+    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> held(codec, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
+    [7, 8, 6, 7]
+    """
+    extra = {piece: n for n, piece in enumerate(more, len(target))}
+    return [extra[piece] if piece in extra else target.find(piece) for piece in pieces]
+
+
+def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
+    """The ids of a target, where what the vocabulary has not is as the source has it, or else unknown.
+
+    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> wanted(codec, "the city of Ulm on the Danube", more=("near", "Ulm"))
+    [6, 4, 5, 8, 1, 6, 1]
+    """
+    extra = {piece: n for n, piece in enumerate(more, len(target))}
+    ids = target.encode(text)
+    if not extra or UNK not in ids:
+        return ids
+    return [extra.get(piece, UNK) if n == UNK else n for n, piece in zip(ids, target.pieces(text), strict=True)]
+
+
+def comparable(source: TextOptions | DocumentOptions, target: TextOptions, joint: bool) -> str | None:
+    """Why places of a source cannot be compared with tokens of a target, and how to mend it; None where they can.
+
+    >>> comparable(TextOptions(tokens="words"), TextOptions(tokens="words"), joint=False) is None
+    True
+    >>> comparable(TextOptions(tokens="words"), TextOptions(), joint=False)
+    'the source is cut into words, but the target into characters: cut both alike'
+    """
+    a, b = source.tokens, target.tokens
+    if a.kind != b.kind:
+        return f"the source is cut into {a.kind}, but the target into {b.kind}: cut both alike"
+    if a.kind == "words" and b.kind == "words":
+        ends = (source.cut or "punctuation") if isinstance(source, DocumentOptions) else a.cut
+        if ends != b.cut:
+            return f"words end at {ends} in the source, but at {b.cut} in the target: set cut alike"
+    if a.kind in ("bpe", "unigram") and not joint:
+        return f"pieces of {a.kind} are the same on both sides only with vocabulary: joint"
+    for name in ("normal_form", "lowercase"):
+        if getattr(source, name) != getattr(target, name):
+            return f"source.{name} and target.{name} differ, so that the same word is not the same: set them alike"
+    return None

@@ -1,0 +1,14 @@
+"""What is said next."""
+
+from windlass.tasks.base import Task
+
+REPLY = Task(
+    "reply",
+    "the next turn of a dialog, from the whole of it or from the last turn",
+    metrics=("bleu", "distinct_1", "distinct_2"),
+    metric="perplexity",
+    forced=("perplexity",),
+    sources=("document", "text"),
+    turns=True,
+)
+"""Dialogs: how likely the right replies are, BLEU, and how varied replies are."""

@@ -1,0 +1,112 @@
+"""What a source lends: the extended vocabulary of an example, there and back."""
+
+import pytest
+
+from windlass.core.errors import RecipeError
+from windlass.data.codecs import UNK, TextCodec, TextOptions, WordTokens
+from windlass.data.copies import comparable
+from windlass.data.cutting import marked, unmarked
+from windlass.data.sides import Codecs
+from windlass.recipe import compose, setting
+
+WORDS = TextOptions(tokens="words")
+
+
+def codecs(source=WORDS, target=WORDS):
+    sides = [(source, ["the city of Ulm", "a river"]), (target, ["the city", "a river"])]
+    return Codecs(*(TextCodec.fit(options, texts) for options, texts in sides), copying=True)
+
+
+def test_what_the_target_lacks_gets_ids_of_its_own_in_the_order_of_the_source():
+    c = codecs()
+    V = len(c.target)
+    found = c.encode("of Bonn the city of Ulm", "the city of Bonn on Rhine")
+    # "of" and "Ulm" are known to the source's own codec, but not to the target's.
+    assert found.more["copy"] == [V, V + 1, c.target.find("the"), c.target.find("city"), V, V + 2, 3]
+    assert found.target == [c.target.find("the"), c.target.find("city"), V, V + 1, UNK, UNK]
+    assert c.beyond("of Bonn the city of Ulm") == ("of", "Bonn", "Ulm")
+
+
+def test_ids_beyond_the_vocabulary_are_read_back_from_the_source():
+    c = codecs()
+    found = c.encode("of Bonn", "the city of Bonn")
+    assert c.target.decode(found.target, c.beyond("of Bonn")) == "the city of Bonn"
+    assert [c.target.token(n, c.beyond("of Bonn")) for n in found.target[-2:]] == ["of", "Bonn"]
+
+
+def test_without_copying_nothing_is_lent():
+    c = codecs()
+    plain = Codecs(c.source, c.target).encode("of Bonn", "the city of Bonn")
+    assert plain.more is None
+    assert plain.target[-2:] == [UNK, UNK]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_pieces_of_a_joint_vocabulary_are_copied_as_they_are_and_new_letters_too(kind):
+    codec = TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 40}), ["the city of ulm", "a river in a city"])
+    c = Codecs(codec, codec, copying=True)
+    found = c.encode("ulm ω", "a city ω")
+    assert found.more["copy"][:-1] == [len(codec) if n == UNK else n for n in codec.encode("ulm ω")]
+    assert codec.decode(found.target, c.beyond("ulm ω")) == "a city ω"
+
+
+def test_characters_can_be_copied():
+    c = codecs(TextOptions(), TextOptions())
+    assert c.target.decode(c.encode("ßü", "üß").target, c.beyond("ßü")) == "üß"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "joint", "why"),
+    [
+        (WORDS, TextOptions(), False, "cut both alike"),
+        (WORDS, TextOptions(tokens="words", lowercase=True), False, "source.lowercase and target.lowercase differ"),
+        (WORDS, TextOptions(tokens="words", normal_form="NFKC"), False, "normal_form"),
+        (WORDS, TextOptions(tokens=WordTokens(cut="punctuation")), False, "set cut alike"),
+        (TextOptions(tokens="bpe"), TextOptions(tokens="bpe"), False, "vocabulary: joint"),
+    ],
+)
+def test_sides_that_cannot_be_compared_are_told(source, target, joint, why):
+    assert why in comparable(source, target, joint)
+
+
+def test_a_recipe_whose_sides_cannot_be_compared_is_refused_in_one_line():
+    with pytest.raises(RecipeError, match=r"model\.decoder\.copying: the source is cut into characters, but"):
+        compose("text", None, [setting("model.decoder.copying=true"), setting("target.tokens=words")])
+    over = [setting("model.decoder.copying=true"), setting("model.decoder.context=summary")]
+    with pytest.raises(RecipeError, match="copying needs attention"):
+        compose("text", None, over)
+
+
+# -- words and punctuation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Isn't it (Ulm)?",
+        'He said: "No, 3.5% of it!" - and/or left...',
+        "state-of-the-art: a-b, x/y; J. Doe's e.g. [1,2]",
+        "don't can't they're",
+        "日本語、テスト。",
+        "...",
+        "(a)(b)",
+    ],
+)
+def test_cut_around_punctuation_a_text_is_put_together_as_it_was(text):
+    assert unmarked(marked(text)) == text
+    codec = TextCodec.fit(TextOptions(tokens=WordTokens(cut="punctuation")), [text])
+    assert codec.decode(codec.encode(text)) == text
+
+
+def test_a_word_is_the_same_word_beside_any_punctuation():
+    for text in ("Ulm", "(Ulm)", "Ulm, Bonn", "in Ulm.", '"Ulm"?'):
+        assert "Ulm" in marked(text)
+
+
+def test_the_mark_in_a_text_is_no_mark():
+    assert unmarked(marked("a ￭ b")) == "a ■ b"
+
+
+def test_what_a_bundle_saves_of_words_remembers_how_they_are_cut():
+    codec = TextCodec.fit(TextOptions(tokens=WordTokens(cut="punctuation")), ["a, b"])
+    assert TextCodec.from_json(codec.to_json()).encode("b, a") == codec.encode("b, a")
