@@ -84,7 +84,12 @@ HEADINGS = {
     "average": "`train.average`: what is evaluated and kept.",
     "sampling": "`train.sampling`: scheduled sampling.",
     "search": "How outputs are found. See [search](search.md).",
+    "below": "`model.encoder.below`, with `encoder: attention`.",
+    "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
+    "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
 }
+# Options that hold some of the kinds of another one, where these are told.
+LIKE = {"each": "source", "reader": "encoder"}
 
 
 def _record(field: FieldInfo) -> type[Options] | None:
@@ -155,7 +160,7 @@ def _table(owner: type[Options]) -> list[str]:
         if record is not None:
             values = f"[`{name}`](#{name})"
         elif choices:
-            values = f"[{', '.join(f'`{kind}`' for kind in choices)}](#{name})"
+            values = f"[{', '.join(f'`{kind}`' for kind in choices)}](#{LIKE.get(name, name)})"
         else:
             values = _values(field.annotation, field.metadata)
         rows.append(f"| `{name}` | {_default(field)} | {values} | {_about(owner, name, field)} |")
@@ -188,7 +193,7 @@ def page() -> str:
                 if not any(known == name for known, _ in records):
                     records.append((name, record))
                     walk(record)
-            elif (choices := _choices(field)) and name not in unions:
+            elif (choices := _choices(field)) and name not in unions and name not in LIKE:
                 unions[name] = field
                 for part in choices.values():
                     walk(part)

@@ -105,7 +105,7 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
     ('c', 1)
     """
 
-    kind = TASKS[recipe.task].target
+    kind, two = TASKS[recipe.task].target, recipe.source.kind == "pair"
     if TASKS[recipe.task].reads_nothing:
         aside = None if dev is None else from_memory(_all_texts(dev), "dev")
         return _texts(recipe, [from_memory(_all_texts(train), "train")], aside)
@@ -116,6 +116,8 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
             blank = "source" if not joined(source).strip() else "target" if not target.strip() else ""
             if blank:
                 raise DataError(f"{name} pair {n}: the {blank} is blank: leave it out")
+            if two and (isinstance(source, str) or len(source) != 2 or not all(text.strip() for text in source)):
+                raise DataError(f"{name} pair {n}: the source must be two texts, (premise, hypothesis), neither blank")
         found = (Example(_source(s), (t,), None, Place(name, n)) for n, (s, t) in enumerate(pairs, 1))
         return ReadResult(tuple(cut(e, kind, splitter(recipe)) for e in found), ())
 

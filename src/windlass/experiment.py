@@ -24,6 +24,7 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target
 from windlass.dataset import Data, as_data, fingerprint, read_data
+from windlass.encoders.pair import PairEncoder
 from windlass.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.explain.render import curves
 from windlass.further import extended, flat, same_model
@@ -153,13 +154,12 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     >>> load_vectors(Bundle.new(Recipe(), Codecs(codec, codec)), print)
     """
     options = bundle.recipe.model
+    encoder = bundle.model.encoder
+    readers = [encoder.reader, encoder.other] if isinstance(encoder, PairEncoder) else [encoder]
+    told = getattr(options.encoder, "reader", options.encoder)
     sides: list[tuple[str, Any, nn.Module | None, TextCodec]] = [
-        (
-            "source",
-            getattr(options.encoder, "embedding", None),
-            getattr(bundle.model.encoder, "embedding", None),
-            bundle.codecs.source.tokens,
-        ),
+        ("source", getattr(told, "embedding", None), getattr(one, "embedding", None), bundle.codecs.source.tokens)
+        for one in readers
     ]
     if options.decoder is not None:
         sides.append(("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written))
@@ -365,8 +365,8 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     task = _measuring(recipe.task, data.dev)
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in data.train]
-    kinds = task.target, recipe.source.kind
-    return best_baseline(pairs, [e.source for e in dev], [e.targets for e in dev], task.metric, *kinds)
+    sources, answers = [e.source for e in dev], [e.targets for e in dev]
+    return best_baseline(pairs, sources, answers, task.metric, task.target, recipe.source.kind)
 
 
 def _measuring(task: str, examples: Sequence[Example]) -> Task:

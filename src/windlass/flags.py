@@ -17,6 +17,9 @@ Source = Annotated[
 Target = Annotated[
     str | None, typer.Option("--target", metavar="COLUMN", help="column of the output, by number or name")
 ]
+Second = Annotated[
+    str | None, typer.Option("--second", metavar="COLUMN", help="column of a pair's second text, by number or name")
+]
 AlignmentColumn = Annotated[
     str | None, typer.Option("--alignment", metavar="COLUMN", help="column of gold links such as '0-0 1-2'")
 ]

@@ -15,6 +15,7 @@ from windlass.core.records import Memory, Padded, Prediction, Span
 from windlass.data.documents import DocumentCodec, unknown
 from windlass.data.examples import Source, joined
 from windlass.data.labels import LabelCodec, TagsCodec
+from windlass.data.pairs import PairCodec
 from windlass.data.schemes import spans
 from windlass.data.sides import Codecs
 from windlass.data.words import WordsCodec
@@ -98,16 +99,25 @@ def _labels(
     codecs = bundles[0].codecs
     answers = [b.model.head(memory) for b, memory in zip(bundles, memories, strict=True)]
     probabilities = _mean([logp.exp() for logp, _ in answers])
-    weighed = [weights for _, weights in answers if weights is not None]
+    pair = codecs.source if isinstance(codecs.source, PairCodec) else None
+    # Of a pair, the second text's words over the first's; else how much each word counted.
+    given = [memory.links for memory in memories] if pair else [weights for _, weights in answers]
+    weighed = [weights for weights in given if weights is not None]
     shares, within = _mean(weighed) if weighed else None, _within(memories)
     found = []
     for n, source in enumerate(sources):
         chances = probabilities[n].tolist()
         order = sorted(range(len(chances)), key=lambda label: -chances[label])
         seen = _seen(codecs, source, None if within is None else within[n])
+        places, beside = len(seen.source_tokens), tuple(pair.second_pieces(source)) if pair else ()
+        attention = None
+        if shares is not None:
+            rows = shares[n, : len(beside), :places] if pair else shares[n, None, :places]
+            attention = tuple(map(tuple, rows.tolist()))
         one = replace(
             seen,
-            attention=None if shares is None else (tuple(shares[n, : len(seen.source_tokens)].tolist()),),
+            attention=attention,
+            second_tokens=beside,
             labels={codecs.target.token(label): chances[label] for label in order},
         )
         ranked = [

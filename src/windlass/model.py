@@ -11,9 +11,11 @@ from torch import nn
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Batch, Carry, Memory, Scored
-from windlass.encoders.base import Encoder, Sizes
+from windlass.encoders.base import Encoder, Sizes, TokenEncoder
 from windlass.encoders.document import HierarchicalEncoder
-from windlass.encoders.text import EncoderOptions, RecurrentEncoder
+from windlass.encoders.kinds import EncoderOptions
+from windlass.encoders.pair import PairEncoder
+from windlass.encoders.text import RecurrentEncoder
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.running import score_on
@@ -83,6 +85,11 @@ class ModelOptions(Options):
                 f"with context: none and start: {decoder.start} the decoder never sees the source: "
                 "set start: summary or final, or another context"
             )
+        recurs = isinstance(encoder, RecurrentEncoder.Options) and encoder.cell.kind != "convolution"
+        if decoder.start == "final" and not recurs:
+            raise ValueError(f"encoder: {encoder.kind} leaves no last states: use start: summary, zeros or learned")
+        if isinstance(encoder, PairEncoder.Options):
+            raise ValueError("encoder: pair is for judging, with head: label: nothing is written from two texts")
         if self.tie != "none":
             self._check_tie(decoder)
         return self
@@ -97,8 +104,14 @@ class ModelOptions(Options):
             raise ValueError(
                 f"with head: {head.kind} there must be states to look at, not encoder: {self.encoder.kind}"
             )
+        if self.encoder.kind == "pair" and head.kind != "label":
+            raise ValueError(f"encoder: pair is for head: label, not {head.kind}")
         if isinstance(head, LabelHeadOptions):
             encoder, pool = self.encoder, head.pool.kind
+            if isinstance(encoder, PairEncoder.Options):
+                if encoder.attention is not None and pool in ("ends", "last"):
+                    raise ValueError(f"pool: {pool} sees one word's comparison: use mean, max, mean_max or attention")
+                encoder = encoder.reader
             both = isinstance(encoder, RecurrentEncoder.Options | HierarchicalEncoder.Options) and encoder.bidirectional
             if pool == "ends" and not both:
                 raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
@@ -218,7 +231,8 @@ def build(
     encoder = options.encoder.build(source_vocabulary)
     head = options.head
     if options.decoder is None or isinstance(head, LabelHeadOptions | TagsHeadOptions):
-        return Model(encoder, _chooser(head, loss, target_vocabulary, encoder.size, allowed), loss)
+        pair = options.encoder.kind == "pair"
+        return Model(encoder, _chooser(head, loss, target_vocabulary, encoder.size, allowed, pair), loss)
     context = options.decoder.context
     if loss.alignment and context.kind != "attention":
         raise RecipeError(f"loss.alignment needs attention, but model.decoder.context is {context.kind}")
@@ -230,7 +244,7 @@ def build(
             source_vocabulary = source_vocabulary["source"]
         if source_vocabulary != target_vocabulary:
             raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
-        assert isinstance(encoder, RecurrentEncoder)
+        assert isinstance(encoder, TokenEncoder)
         shared = encoder.embedding
     writer = TextHead(
         options.decoder, target_vocabulary, encoder.size, encoder.final_sizes, shared, options.tie != "none"
@@ -239,12 +253,12 @@ def build(
 
 
 def _chooser(
-    head: HeadOptions, loss: LossOptions, vocabulary: int, memory_size: int, allowed: Allowed | None
+    head: HeadOptions, loss: LossOptions, vocabulary: int, memory_size: int, allowed: Allowed | None, pair: bool
 ) -> LabelHead | TagsHead:
     if loss.alignment or loss.coverage:
         raise RecipeError(f"loss.alignment and loss.coverage are for a decoder's attention, not for head: {head.kind}")
     if isinstance(head, LabelHeadOptions):
-        return LabelHead(head, vocabulary, memory_size)
+        return LabelHead(head, vocabulary, memory_size, pair)
     assert isinstance(head, TagsHeadOptions)
     if head.output == "crf" and loss.label_smoothing:
         raise RecipeError("loss.label_smoothing is for single outputs, not for output: crf: set it to 0")

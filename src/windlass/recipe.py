@@ -12,10 +12,12 @@ from pydantic import Field, ValidationError, model_validator
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import Options, members, record
 from windlass.data.codecs import TextOptions
+from windlass.data.pairs import PairOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
+from windlass.encoders.pair import PairEncoder
 from windlass.model import LossOptions, ModelOptions, head_kind
 from windlass.tasks import TASKS
 from windlass.training.options import TrainOptions
@@ -99,10 +101,18 @@ class Recipe(Options):
             )
         if source.kind not in encoder.reads:
             raise ValueError(f"model.encoder: {encoder.kind} reads {' or '.join(encoder.reads)}, not {source.kind}")
-        if source.kind == "words" and isinstance(encoder, TokenOptions) and source.characters != bool(encoder.spelling):
+        if (source.kind == "pair") != (self.data.second is not None):
+            raise ValueError(
+                "data.second is the column of a pair's second text: name it"
+                if source.kind == "pair"
+                else f"data.second is for a source of kind pair, not {source.kind}: leave it out"
+            )
+        cut = source.each if isinstance(source, PairOptions) else source
+        reader = encoder.reader if isinstance(encoder, PairEncoder.Options) else encoder
+        if cut.kind == "words" and isinstance(reader, TokenOptions) and cut.characters != bool(reader.spelling):
             raise ValueError(
                 "source.characters gives letters that nothing reads: set it to false, or set model.encoder.spelling"
-                if source.characters
+                if cut.characters
                 else "model.encoder.spelling reads letters: set source.characters: true"
             )
         whole = source.kind != "document" or (source.longer == "cut" and source.most_sentences is None)

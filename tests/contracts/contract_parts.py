@@ -36,6 +36,19 @@ CELLS: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in members(Cel
     "lstm peepholes": {"kind": "lstm", "peepholes": True},
     "gru before": {"kind": "gru", "reset": "before"},
     "gru no bias": {"kind": "gru", "bias": False},
+    "convolution": {"kind": "convolution", "width": 8},  # wide enough to see from one chunk of a text into the next
+    "convolution relu": {"kind": "convolution", "width": 7, "activation": "relu"},
+}
+ENCODERS: dict[str, dict[str, Any]] = {
+    "convolution": {"kind": "convolution", "widths": [3]},
+    "convolutions": {"kind": "convolution", "widths": [1, 2, 4], "activation": "tanh"},
+    "convolution layers": {"kind": "convolution", "layers": 3, "connect": "residual", "activation": "gated"},
+    "attention": {"kind": "attention", "heads": 2, "hidden": 5, "layers": 1},
+    "attention after": {"kind": "attention", "heads": 3, "hidden": 5, "norm": "after", "positions": "learned"},
+    "attention over gru": {
+        **{"kind": "attention", "heads": 1, "hidden": 5, "layers": 1, "positions": "none"},
+        "below": {"cell": "gru", "size": 4},
+    },
 }
 CONTEXTS: dict[str, dict[str, Any]] = {
     "none": {"context": "none", "start": "final"},
@@ -72,10 +85,21 @@ def _variants() -> dict[str, dict[str, Any]]:
             "current",
         ):  # the registered kinds alone go with every context
             continue
+        if cell.startswith("convolution"):  # which has no state that a source could set
+            if context == "none":
+                continue
+            decoder = {**decoder, "start": "zeros"}
         found[f"{cell} - {context}"] = {"encoder": {"cell": given}, "decoder": {"cell": given, **decoder}}
     for cell, given in list(CELLS.items())[: len(members(CellOptions))]:
         prefix = {"cell": given, "context": "none", "start": "learned"}
         found[f"{cell} - prefix"] = {"encoder": {"kind": "prefix"}, "decoder": prefix}
+    for name, given in ENCODERS.items():
+        found[name] = {"encoder": given, "decoder": {"start": "summary"}}
+        found[f"{name} - summary"] = {"encoder": given, "decoder": CONTEXTS["summary"]}
+    found["convolution tied"] = {
+        **{"encoder": ENCODERS["convolution"], "tie": "all"},
+        "decoder": {"readout": {"kind": "joined", "size": E}},
+    }
     for kind, query, feeding, coverage in product(
         members(AttentionOptions), ("previous", "current"), (False, True), (False, True)
     ):
@@ -134,10 +158,11 @@ def fresh(name: str, seed: int = 0) -> Model:
     torch.manual_seed(seed)
     table = {"kind": "learned", "size": E}
     sizes = spec.get("sizes", {})
-    encoder = {"kind": "recurrent", "cell": "gru", "size": H, "embedding": sizes.get("embedding", table)}
-    encoder = {**encoder, **spec.get("encoder", {})}
-    if encoder["kind"] == "prefix":
-        encoder = {"kind": "prefix"}
+    encoder = spec.get("encoder", {})
+    if encoder.get("kind") != "prefix":
+        encoder = {"size": H, "embedding": sizes.get("embedding", table), **encoder}
+    if encoder.get("kind", "recurrent") == "recurrent":
+        encoder = {"kind": "recurrent", "cell": "gru", **encoder}
     mine = {"kind": "learned", "size": sizes.get("decoder_embedding", E)}
     decoder = {"cell": "gru", "size": H, "embedding": mine, "context": CONTEXTS["previous"]["context"]}
     decoder |= spec.get("decoder", {})

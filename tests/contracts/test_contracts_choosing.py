@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from contract_parts import close
+from contract_parts import ENCODERS, close
 
 from windlass.core.options import members
 from windlass.core.records import Batch, Padded
+from windlass.encoders.pair import PairEncoder
 from windlass.heads.label import LabelHead
 from windlass.heads.tags import TagsHead
 from windlass.model import LossOptions, Model, ModelOptions, build
@@ -21,7 +22,21 @@ from windlass.nn.spelling import SpellingOptions
 H, V = 5, 4
 WORDS = [[[4, 5], [6]], [[7, 4, 4]], [[5], [6, 7], [4]]]  # letters of words of three sentences
 IDS = [[4, 5], [6], [7, 5, 4]]
+SECOND = [[4, 6, 7], [5, 6], [7]]
 TAGS = [[0, 3], [1], [2, 0, 1]]
+COMPARED = {"size": 4}
+PAIRS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "plain ends": {"pool": "ends"},
+    "plain attention pool": {"pool": "attention"},
+    "not shared": {"shared": False},
+    "attention": {"attention": COMPARED},
+    "attention not shared": {"attention": COMPARED, "shared": False},
+    "attention additive": {"attention": {**COMPARED, "score": {"kind": "additive", "size": 3}}},
+    "attention bilinear": {"attention": {**COMPARED, "score": {"kind": "bilinear", "keys": 3}}},
+    "attention composed": {"attention": {**COMPARED, "compose": {"cell": "gru", "size": 3}}},
+    "letters": {"attention": COMPARED, "reader": {"spelling": {"kind": "convolution", "embedding": 3}}},
+}
 
 
 def _variants() -> dict[str, dict[str, Any]]:
@@ -40,6 +55,21 @@ def _variants() -> dict[str, dict[str, Any]]:
             found[f"{head} spelling {kind}"] = {"head": head, "encoder": {"spelling": {"kind": kind, "embedding": 3}}}
     for kind in members(CellOptions):
         found[f"tags {kind}"] = {"head": "tags", "encoder": {"cell": kind, "layers": 2}}
+    for name, given in ENCODERS.items():
+        for head in ("label", "tags"):
+            found[f"{head} {name}"] = {"head": head, "encoder": {"size": 6, **given}}
+    found["label convolution spelling"] = {
+        **{"head": {"kind": "label", "pool": "max"}},
+        "encoder": {**ENCODERS["convolution"], "spelling": {"kind": "convolution", "embedding": 3}},
+    }
+    for name, given in PAIRS.items():
+        reader = {"size": 6, "embedding": {"kind": "learned", "size": 3}, **given.get("reader", {})}
+        pool = given.get("pool", "mean_max")
+        found[f"pair {name}"] = {
+            "head": {"kind": "label", "pool": pool},
+            "encoder": {"kind": "pair", **given, "reader": {"kind": "recurrent", "cell": "gru", **reader}},
+        }
+        found[f"pair {name}"]["encoder"].pop("pool", None)
     found["label layers"] = {"head": {"kind": "label", "hidden": [6, 3]}, "encoder": {"bidirectional": False}}
     return found
 
@@ -51,9 +81,12 @@ every = pytest.mark.parametrize("name", VARIANTS)
 def fresh(name: str) -> Model:
     spec = VARIANTS[name]
     torch.manual_seed(2)
-    encoder = {"kind": "recurrent", "cell": "gru", "size": H, "embedding": {"kind": "learned", "size": 3}}
-    options = ModelOptions.model_validate({**spec, "encoder": {**encoder, **spec.get("encoder", {})}})
-    sizes = {"source": 8, **({"characters": 8} if "spelling" in spec.get("encoder", {}) else {})}
+    given = spec.get("encoder", {})
+    encoder = {} if given.get("kind") == "pair" else {"size": H, "embedding": {"kind": "learned", "size": 3}}
+    if given.get("kind", "recurrent") == "recurrent":
+        encoder |= {"kind": "recurrent", "cell": "gru"}
+    options = ModelOptions.model_validate({**spec, "encoder": {**encoder, **given}})
+    sizes = {"source": 8, "characters": 8}
     made = build(options, LossOptions(), sizes, V).double().eval()
     with torch.no_grad():
         for parameter in made.parameters():
@@ -70,6 +103,10 @@ def batch(model: Model, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank
     else:
         target = _wide(Padded.of([[] if blank and r == 1 else TAGS[r] for r in rows]), wider, 3)
     inputs = {"source": _wide(Padded.of(ids), wider, 7), "characters": _wide(Padded.nested(letters), wider, 7)}
+    if isinstance(model.encoder, PairEncoder):
+        second = [SECOND[r] for r in rows]
+        inputs["second"] = _wide(Padded.of(second), wider, 7)
+        inputs["second_characters"] = _wide(Padded.nested([[[n, 4] for n in row] for row in second]), wider, 7)
     return Batch(inputs, target, torch.tensor(rows))
 
 
@@ -145,6 +182,18 @@ def test_probabilities_sum_to_one_and_the_loss_is_the_forced_score(name):
     with torch.no_grad():
         forced = m.head.force(m.encode(given), given.target)
         assert close(m(given).loss_sum, -forced.sum())
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("pair attention")])
+def test_the_words_of_a_second_text_look_at_real_words_of_the_first_alone(name):
+    m = fresh(name)
+    with torch.no_grad():
+        narrow, wide = (m.encode(batch(m, wider=wider)) for wider in (0, 2))
+    T, S = narrow.second.mask.size(1), narrow.mask.size(1)
+    real = narrow.second.mask[..., None]
+    assert close(narrow.links * real, wide.links[:, :T, :S] * real)
+    assert not wide.links[:, :, S:].any()
+    assert close(narrow.links.sum(-1), torch.ones_like(narrow.links.sum(-1)))
 
 
 @every

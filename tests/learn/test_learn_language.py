@@ -29,7 +29,7 @@ def learn(texts, dev=None, **over):
     return windlass.fit(texts, dev, task="lm", settings=settings, quiet=True)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn", {"kind": "convolution", "width": 8}])
 def test_a_text_that_repeats_is_learned_to_nearly_no_entropy(cell):
     model = learn([PERIODIC], model__decoder__cell=cell)
     assert model.dev.metrics["nats"] < 0.1

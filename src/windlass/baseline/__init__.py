@@ -4,7 +4,8 @@ of a text    copy                         the source itself
              most frequent                the commonest target of the training data
              letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
 of a label   most frequent                the commonest label
-             bag of words                 a linear model of which words and pairs of words a text has
+             bag of words                 a linear model of which words and pairs of words a text has; of a pair of
+                                          texts, of which words both have, and which one of them alone
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
              bag of words of each         where tags are of sentences: every sentence by itself
@@ -40,7 +41,7 @@ def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBas
     if not train:
         raise DataError("a baseline needs training examples, and there are none")
     if target == "label":
-        return [most_frequent(train), BagOfWords.fit(train)]
+        return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
     if target == "tags" and source == "document":
         return [most_frequent_tag(train), BagOfEach.fit(train)]
     if target == "tags":

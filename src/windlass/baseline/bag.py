@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from windlass.baseline.text import Pairs
 from windlass.data.examples import Source, joined
+from windlass.data.pairs import both
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 MOST = 20_000
@@ -32,6 +33,17 @@ def features(text: str) -> Counter[str]:
     return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
 
 
+def pair_features(first: str, second: str) -> Counter[str]:
+    """The words of two texts: those in both, those in one of them alone, and how many the second has to itself.
+
+    >>> sorted(pair_features("A cat sleeps", "a cat is awake"))
+    ['+awake', '+is', '-sleeps', '=a', '=cat', 'new 2']
+    """
+    one, other = (set(_WORD.findall(text.lower())) for text in (first, second))
+    marked = [f"={w}" for w in one & other] + [f"-{w}" for w in one - other] + [f"+{w}" for w in other - one]
+    return Counter([*marked, f"new {len(other - one)}"])
+
+
 @dataclass(frozen=True)
 class BagOfWords:
     """Logistic regression on tf-idf: score(label) = b + sum over features of tf * idf * w, rows of length 1.
@@ -46,11 +58,12 @@ class BagOfWords:
     idf: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias: Sequence[float] = ()
+    pair: bool = False  # whether a source is two texts
 
     @classmethod
-    def fit(cls, train: Pairs) -> BagOfWords:
+    def fit(cls, train: Pairs, pair: bool = False) -> BagOfWords:
         """Train it: gradient descent over all texts at once, from zero, so that the outcome is always the same."""
-        bags = [features(joined(source)) for source, _ in train]
+        bags = [_bag(source, pair) for source, _ in train]
         seen = Counter(feature for bag in bags for feature in bag)
         kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MOST]
         idf = {feature: round(1 + math.log((1 + len(bags)) / (1 + seen[feature])), 4) for feature in kept}
@@ -69,17 +82,21 @@ class BagOfWords:
                 optimiser.step()
         rows = w.detach().tolist()
         weights = {feature: [round(value, 3) for value in rows[n]] for feature, n in places.items()}
-        return cls(labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()])
+        return cls(labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()], pair=pair)
 
     def predict(self, sources: Sequence[Source]) -> list[str]:
         """Return a label for every source."""
         found = []
         for source in sources:
             scores = list(self.bias)
-            for feature, value in _vector(features(joined(source)), self.idf).items():
+            for feature, value in _vector(_bag(source, self.pair), self.idf).items():
                 scores = [s + value * w for s, w in zip(scores, self.weights[feature], strict=True)]
             found.append(self.labels[max(range(len(scores)), key=lambda n: scores[n])])
         return found
+
+
+def _bag(source: Source, pair: bool) -> Counter[str]:
+    return pair_features(*both(source)) if pair else features(joined(source))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ def doctor(
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="a dev file, to look for what is in both")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
     task: Annotated[
@@ -41,7 +42,7 @@ def doctor(
     if task not in TASKS:
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
     own = parse(default(task))
-    options = reading(columns(source, target, alignment, format), own)
+    options = reading(columns(source, target, alignment, format, second), own)
     if TASKS[task].reads_nothing:
         report = examine_texts(files, options, dev)
     else:

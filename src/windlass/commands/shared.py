@@ -31,13 +31,15 @@ def say(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def columns(source: str | None, target: str | None, alignment: str | None, format: str | None) -> dict[str, Any]:
+def columns(
+    source: str | None, target: str | None, alignment: str | None, format: str | None, second: str | None = None
+) -> dict[str, Any]:
     """What a user said of a file's columns, and nothing else.
 
     >>> columns("2", None, None, "csv")
     {'source': '2', 'format': 'csv'}
     """
-    given = {"source": source, "target": target, "alignment": alignment, "format": format}
+    given = {"source": source, "target": target, "alignment": alignment, "format": format, "second": second}
     return {key: value for key, value in given.items() if value is not None}
 
 
@@ -48,7 +50,8 @@ def reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
     2
     """
     own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
-    return parse({"data": own | columns}, "options").data
+    whole = {} if base is None else base.model_dump(mode="json")
+    return parse(whole | {"data": own | columns}, "options").data
 
 
 def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
 from windlass.data.documents import DocumentCodec, given
 from windlass.data.examples import Source
+from windlass.data.pairs import PairCodec
 from windlass.dataset import examples_of
 from windlass.evaluate import evaluate
 from windlass.experiment import check_folder, load_baseline, save_baseline
@@ -51,7 +53,10 @@ def bench_command(
     codec = bundle.codecs.source
     texts: list[Source]
     if file is None:
-        texts = made_up_documents(codec.tokens) if isinstance(codec, DocumentCodec) else [*made_up(codec.tokens)]
+        lines = made_up(codec.tokens)
+        texts = made_up_documents(codec.tokens) if isinstance(codec, DocumentCodec) else [*lines]
+        if isinstance(codec, PairCodec):
+            texts = [f"{first}\t{second}" for first, second in pairwise(lines)]
         say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
     else:
         texts = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]

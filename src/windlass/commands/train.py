@@ -15,6 +15,8 @@ from windlass.bundle import Bundle, load_definition
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
+from windlass.data.examples import Source, joined
+from windlass.data.pairs import PairCodec, both
 from windlass.experiment import Data, Outcome, check_folder, pick, read_data, run
 from windlass.metrics.likelihood import shown
 from windlass.recipe import compose, merge, parse, setting
@@ -42,6 +44,7 @@ def train(
     base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="train this model further")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse data that has anything wrong with it")] = False,
@@ -56,7 +59,7 @@ def train(
     settings = [setting(text) for text in set_ or []]
     observer: Observer = Silent() if quiet else RichProgress()
     paths = [*(files or []), *(train_files or [])]
-    data_over = columns(source, target, alignment, format) | ({"strict": True} if strict else {})
+    data_over = columns(source, target, alignment, format, second) | ({"strict": True} if strict else {})
     if paths:
         data_over["train"] = paths
     if dev is not None:
@@ -92,7 +95,7 @@ def train(
             composed = pick(composed, data, settings, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
-    _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].text)
+    _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
 
 
 def _aside(data: Data, texts: bool) -> str:
@@ -101,7 +104,7 @@ def _aside(data: Data, texts: bool) -> str:
     return f"the last {sum(len(e.target) for e in data.dev):,} characters are"
 
 
-def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> None:
+def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Source) -> None:
     fitted = outcome.fitted
     if fitted.reason == "interrupted":
         say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
@@ -114,11 +117,18 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: str) -> 
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
-    text = shlex.quote(example if len(example) <= 120 else shorten(example, 80, placeholder=" ..."))
+    whole = joined(example)
+    text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
     say(f"model in {out}; next:")
     if outcome.bundle.task.reads_nothing:
         say(f"  {program()} generate {folder} --length 500")
         say(f"  {program()} evaluate {folder} test.txt")
+        return
+    if isinstance(outcome.bundle.codecs.source, PairCodec):
+        first, second = map(shlex.quote, both(example))
+        say(f"  printf '%s\\t%s\\n' {first} {second} | {program()} predict {folder}")
+        say(f"  {program()} explain {folder} {first} --second {second} --out words.png")
+        say(f"  {program()} evaluate {folder} test.tsv")
         return
     say(f"  echo {text} | {program()} predict {folder}")
     say(f"  {program()} explain {folder} {text} --out attention.png")

@@ -24,10 +24,12 @@ from windlass.data import conll
 from windlass.data.documents import DocumentCodec, given
 from windlass.data.examples import Source
 from windlass.data.findings import Findings
+from windlass.data.pairs import PairCodec
 from windlass.evaluate import alignment_figures, evaluate, predict, score
 from windlass.experiment import baseline_metrics
-from windlass.explain.attention import draw, explain
+from windlass.explain.attention import draw, explain, self_attention
 from windlass.explain.confusion import draw_confusion
+from windlass.explain.render import sheet
 from windlass.metrics.text import signatures
 from windlass.portions import SIZE, portions
 
@@ -47,6 +49,7 @@ def evaluate_command(
     block_ngrams: flags.BlockNgrams = None,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
     rows: Annotated[
@@ -67,7 +70,7 @@ def evaluate_command(
             raise WindlassError(
                 "a language model is scored: it has no search and no confusions; leave these options out"
             )
-        examples = read_for(first, file, columns(source, target, alignment, format)).examples
+        examples = read_for(first, file, columns(source, target, alignment, format, second)).examples
         tell_evaluation(folder, bundles, examples, rows or 1, json_)
         return
     options = search_for(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
@@ -75,7 +78,7 @@ def evaluate_command(
         raise WindlassError("--rows is for a language model, which reads a text in rows side by side")
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError("--confusion is for a model that gives labels or tags, and this one writes text")
-    result = read_for(first, file, columns(source, target, alignment, format))
+    result = read_for(first, file, columns(source, target, alignment, format, second))
     found = evaluate(bundles, result.examples, options)
     metrics = dict(found.metrics)
     cheap = load_baseline(folder)
@@ -142,8 +145,8 @@ def predict_command(
 ) -> None:
     """Write an output for every line of input.
 
-    A line in, a line out, in order; a blank line for a blank line. A document is a line too: a text, or a JSON list of
-    its sentences. A tagger also takes a CoNLL or CoNLL-U file, and
+    A line in, a line out, in order; a blank line for a blank line. A pair is two texts with a tab between them. A
+    document is a line too: a text, or a JSON list of its sentences. A tagger also takes a CoNLL or CoNLL-U file, and
     writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
@@ -176,7 +179,11 @@ def predict_command(
         raise WindlassError(f"--format {format}: what is predicted for is lines of text, or columns (conll, conllu)")
     done = unknown = cut = longer = 0
     documents = isinstance(bundles[0].codecs.source, DocumentCodec)
-    for lines in portions(file, bundles[0].recipe.data.max_length, say):
+    pair = isinstance(bundles[0].codecs.source, PairCodec)
+    for lines in portions(file, bundles[0].recipe.data.max_length * (2 if pair else 1), say):
+        for number, line in enumerate(lines if pair else [], done + 1):
+            if line and line.count("\t") != 1:
+                raise WindlassError(f"line {number}: a pair is two texts with one tab between them, not {line[:60]!r}")
         texts: list[Source] = [given(line) if documents else line for line in lines]
         for prediction in predict(bundles, texts, options, nbest, first_key=done):
             done += 1
@@ -230,6 +237,7 @@ def score_command(
     json_: Annotated[bool, typer.Option("--json", help="a JSON object a line, with attention")] = False,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     format: flags.Format = None,
     device: flags.Device = "cpu",
 ) -> None:
@@ -238,7 +246,7 @@ def score_command(
     A line an example: its log probability and the output.
     """
     bundle = Bundle.load(folder, device)
-    result = read_for(bundle, file, columns(source, target, None, format))
+    result = read_for(bundle, file, columns(source, target, None, format, second))
     if bundle.task.reads_nothing:
         tell_scores(bundle, result.examples, json_)
         return
@@ -254,11 +262,15 @@ def explain_command(
         typer.Argument(metavar="TEXT", help="an input; where documents are read, also a file that holds one"),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to: a .png, .html or .json file")],
+    second: Annotated[str | None, typer.Option(metavar="TEXT", help="of a pair: its second text")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="look at this output instead of the model's own")
     ] = None,
     beam: flags.BeamSize = None,
     search: flags.Kind = None,
+    inside: Annotated[
+        bool, typer.Option("--self-attention", help="draw what the places of the input look at inside the encoder")
+    ] = False,
     device: flags.Device = "cpu",
 ) -> None:
     """Draw what a model looks at while it writes, or what counted for its choice.
@@ -266,11 +278,19 @@ def explain_command(
     Of a document, a page (.html) or picture with every sentence shaded by its weight, and words by theirs.
     """
     bundle = Bundle.load(folder, device)
+    if inside:
+        if any(given is not None for given in (second, target, beam, search)):
+            raise WindlassError("--self-attention is of the input alone: leave --second, --target and the search out")
+        sheet(self_attention(bundle, text), out)
+        say(f"written to {out}")
+        return
     if bundle.task.reads_nothing:
         raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None
     options = search_for(bundle, search, size=beam) if told else None
-    source: Source = text
+    if second is not None and not isinstance(bundle.codecs.source, PairCodec):
+        raise WindlassError("--second is for a model that judges pairs, and this one reads one text")
+    source: Source = text if second is None else (text, second)
     if isinstance(bundle.codecs.source, DocumentCodec):
         source = given(_file_or_text(text))
         text = shorten(text, 60)

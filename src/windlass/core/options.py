@@ -38,7 +38,7 @@ def members(union: Any) -> dict[str, type[Options]]:
 
     >>> from windlass.nn.cells import CellOptions
     >>> sorted(members(CellOptions))
-    ['gru', 'leaky', 'lstm', 'rnn']
+    ['convolution', 'gru', 'leaky', 'lstm', 'rnn']
     """
     found: dict[str, type[Options]] = {}
     for part in get_args(union):

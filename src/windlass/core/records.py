@@ -137,6 +137,8 @@ class Memory(Record):
     layout: str = "tokens"  # what the S places are
     lower: Memory | None = None  # where places are sentences: their words, (B, P * S, Dw), a sentence after the other
     within: Tensor | None = None  # (B, P, S) how much each word counted in its sentence, where that was weighed
+    second: Memory | None = None  # of a pair: what was made of the second text
+    links: Tensor | None = None  # (B, S of the second, S) of a pair: how the second text's words look at the first's
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
@@ -256,3 +258,4 @@ class Prediction:
     words: tuple[tuple[str, ...], ...] = ()  # of a document, whose source_tokens are sentences: the words of each
     word_weights: tuple[tuple[float, ...], ...] = ()  # how much each of these counted in its sentence, if weighed
     unread: int = 0  # of a document: how many words are beyond what the model reads
+    second_tokens: tuple[str, ...] = ()  # of a pair: those of the second text; attention has a row for each

@@ -71,6 +71,14 @@ def _places(ids: Ids) -> int:
     return sum(len(cast("list[int]", part)) for part in ids) if _nested(ids) else len(ids)
 
 
+def _longest(example: Encoded) -> int:
+    """How many places a row needs for the longest of its inputs; letters of words are no places of their own."""
+    places = _places(example.source)
+    if example.more is None:
+        return places
+    return max([places, *(len(ids) for ids in example.more.values() if not _nested(ids))])
+
+
 def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tensor:
     gold = torch.zeros(len(rows), width_target, width_source)
     links = [(b, j, i) for b, row in enumerate(rows) for i, j in row.alignment or ()]
@@ -110,7 +118,7 @@ class Loader:
         self.seed = seed
         self.shuffle = shuffle
         self.source_end, self.target_end = source_end, target_end
-        sources = np.array([_places(e.source) for e in self.examples], dtype=np.int64) + int(source_end)
+        sources = np.array([_longest(e) for e in self.examples], dtype=np.int64) + int(source_end)
         targets = np.array(
             [0 if e.target is None else len(e.target) + target_end for e in self.examples], dtype=np.int64
         )

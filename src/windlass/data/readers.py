@@ -50,6 +50,7 @@ class DataOptions(Options):
     source: Column = Field(1, description="column of the input, by number from 1 or by name")
     target: Column = Field(2, description="column of the output, by number from 1 or by name")
     alignment: Column | None = Field(None, description="column of gold links such as 0-0 1-2")
+    second: Column | None = Field(None, description="column of the second text of a pair, by number from 1 or by name")
     header: Literal["auto"] | bool = Field(
         "auto", description="auto: where a column is chosen by name, or the first line looks like one"
     )
@@ -95,7 +96,8 @@ class _Rows:
     def __init__(
         self, table: tables.Table, options: DataOptions, found: Findings, target: str, document: Split | None
     ) -> None:
-        self.files, self.options, self.found, self.target = table.files, options, found, target
+        self.files = (*table.files, table.files[0])  # in the order of _SIDES
+        self.options, self.found, self.target = options, found, target
         self.document = document
         self.stray: dict[str, list[int]] = {}
 
@@ -103,6 +105,8 @@ class _Rows:
         for row in rows:
             try:
                 source = self._source(row.source, row.line)
+                if self.options.second is not None:
+                    source = (joined(source), self._text(row.second, 3, row.line))
                 answers = row.target if isinstance(row.target, list) and row.target else [row.target]
                 if self.target == "tags" and isinstance(row.target, list):
                     answers = [_tags(row.target)]
@@ -111,8 +115,12 @@ class _Rows:
             except _SkippedError as skip:
                 self._add(row.line, skip.side, skip.kind, skip.what, "skipped")
                 continue
-            shown = joined(source) if self.document is None else _LINE_BREAK.sub(" ", joined(source)).replace("\t", " ")
-            for side, text in ((0, shown), *((1, t) for t in targets)):
+            texts = [(0, joined(source))]
+            if self.document is not None:
+                texts = [(0, _LINE_BREAK.sub(" ", joined(source)).replace("\t", " "))]
+            elif not isinstance(source, str):
+                texts = [(0, source[0]), (3, source[1])]
+            for side, text in (*texts, *((1, t) for t in targets)):
                 if control := _CONTROL.search(text):
                     what = f"control character U+{ord(control.group()):04X} in the {_SIDES[side]}"
                     self._add(row.line, side, "control character", what, "kept")
@@ -147,8 +155,8 @@ class _Rows:
     def _text(self, value: object, side: int, line: int) -> str:
         name = _SIDES[side]
         if value is tables.MISSING:
-            column = (self.options.source, self.options.target)[side]
-            raise _SkippedError(side, "missing column", f"no {name} column ({column!r})")
+            column = {"source": self.options.source, "target": self.options.target, "second text": self.options.second}
+            raise _SkippedError(side, "missing column", f"no {name} column ({column[name]!r})")
         if value is None:
             value = ""
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -187,7 +195,7 @@ class _Rows:
         return links
 
 
-_SIDES = ("source", "target", "alignment")
+_SIDES = ("source", "target", "alignment", "second text")
 
 
 def _tags(value: list[object]) -> str:

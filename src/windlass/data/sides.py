@@ -20,34 +20,29 @@ from windlass.data.examples import Example, Source
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
+from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
 from windlass.data.words import WordsCodec, WordsOptions
 
-
-def _text_unless_said(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"kind": value}
-    return {"kind": "text", **value} if isinstance(value, dict) else value
-
-
 SourceOptions = Annotated[
-    TextOptions | WordsOptions | DocumentOptions | NothingOptions,
+    TextOptions | WordsOptions | DocumentOptions | NothingOptions | PairOptions,
     Field(discriminator="kind"),
-    BeforeValidator(_text_unless_said),
+    BeforeValidator(text_unless_said),
 ]
 """Every kind of source a recipe can name; one that names none is text."""
 TargetOptions = Annotated[
-    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(_text_unless_said)
+    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(text_unless_said)
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 
-SourceCodec = TextCodec | WordsCodec | DocumentCodec | NothingCodec
+SourceCodec = TextCodec | WordsCodec | DocumentCodec | NothingCodec | PairCodec
 TargetCodec = TextCodec | LabelCodec | TagsCodec
 
-SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[DocumentCodec] | type[NothingCodec]] = {
+SOURCES: dict[str, type[TextCodec] | type[WordsCodec] | type[DocumentCodec] | type[NothingCodec] | type[PairCodec]] = {
     "text": TextCodec,
     "words": WordsCodec,
     "document": DocumentCodec,
     "none": NothingCodec,
+    "pair": PairCodec,
 }
 TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
     "text": TextCodec,
@@ -57,7 +52,7 @@ TARGETS: dict[str, type[TextCodec] | type[LabelCodec] | type[TagsCodec]] = {
 
 
 def fit_source(
-    options: TextOptions | WordsOptions | DocumentOptions | NothingOptions, sources: Iterable[Source]
+    options: TextOptions | WordsOptions | DocumentOptions | NothingOptions | PairOptions, sources: Iterable[Source]
 ) -> SourceCodec:
     """Learn how a source becomes ids.
 
@@ -70,6 +65,8 @@ def fit_source(
         return DocumentCodec.fit(options, sources)
     if isinstance(options, NothingOptions):
         return NothingCodec.fit(options, sources)
+    if isinstance(options, PairOptions):
+        return PairCodec.fit(options, sources)
     return TextCodec.fit(options, sources)
 
 

@@ -23,6 +23,7 @@ MISSING: Final = object()
 
 WELL_KNOWN = frozenset(
     {"source", "target", "src", "tgt", "trg", "input", "output", "word", "text", "pronunciation", "phonemes"}
+    | {"premise", "hypothesis", "label", "judgment", "gold_label", "sentence1", "sentence2"}
     | {"transcription", "transliteration", "translation", "spelling", "question", "answer"}
 )
 """Names that a first line is taken for a header by."""
@@ -44,6 +45,7 @@ class Row(NamedTuple):
     source: object
     target: object
     alignment: object = None
+    second: object = None
 
 
 @dataclass
@@ -103,6 +105,8 @@ def _parallel(paths: list[str], options: DataOptions, found: Findings) -> Table:
             f"{','.join(paths)}: parallel text is two files, as in 'train.en,train.de' (a third may hold "
             f"alignments), not {len(paths)} in format {options.format}"
         )
+    if options.second is not None:
+        raise DataError(f"{','.join(paths)}: pairs and their answers are read from columns of one file, such as a tsv")
     default = options.__class__()
     for name in ("source", "target", "alignment", "header"):
         if getattr(options, name) != getattr(default, name):
@@ -131,7 +135,7 @@ def _tsv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> 
 
 
 def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    if (options.source, options.target, options.alignment) != (1, 2, None):
+    if (options.source, options.target, options.alignment, options.second) != (1, 2, None, None):
         raise DataError(f"{name}: a labelled file has a label and a text, no columns to choose; leave them out")
     for number, line in lines(name, found):
         label, _, text = line.strip().partition(" ")
@@ -174,30 +178,39 @@ def _columns(
     found: Findings,
     notes: list[str],
 ) -> Iterator[Row]:
-    chosen = [options.source, options.target] + ([] if options.alignment is None else [options.alignment])
-    by_name = any(isinstance(column, str) for column in chosen)
+    chosen = _chosen(options)
+    by_name = any(isinstance(column, str) for column in chosen.values())
     if by_name and options.header is False:
         raise DataError(f"{name}: a column is chosen by name but header is false; choose by number")
-    places: list[int] | None = None
+    places: dict[str, int] | None = None
     for line, cells in records:
         if places is None:
             names = [" ".join(cell.split()) for cell in cells]
-            if by_name or options.header is True or (options.header == "auto" and _looks_named(names, chosen)):
-                places = [_place(name, column, names) for column in chosen]
+            if by_name or options.header is True or (options.header == "auto" and _looks_named(names, options)):
+                places = {part: _place(name, column, names) for part, column in chosen.items()}
                 if options.header == "auto":
                     notes.append(f"{name}: the first line is read as a header: {', '.join(names)}")
                 continue
-            places = [_place(name, column, names) for column in chosen]
+            places = {part: _place(name, column, names) for part, column in chosen.items()}
         if bad := undecoded("\t".join(cells)):
             found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
         elif not any(cell.strip() for cell in cells):
             found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
         else:
-            yield Row(line, *(cells[p] if p < len(cells) else MISSING for p in places))
+            yield Row(line, **{part: cells[p] if p < len(cells) else MISSING for part, p in places.items()})
 
 
-def _looks_named(names: list[str], chosen: list[int | str]) -> bool:
-    cells = [names[c - 1].lower() for c in chosen[:2] if isinstance(c, int) and c <= len(names)]
+def _chosen(options: DataOptions) -> dict[str, int | str]:
+    """The columns of the parts of a row that are wanted."""
+    given = {
+        "source": options.source, "target": options.target, "alignment": options.alignment, "second": options.second
+    }  # fmt: skip
+    return {part: column for part, column in given.items() if column is not None}
+
+
+def _looks_named(names: list[str], options: DataOptions) -> bool:
+    chosen = (options.source, options.target)
+    cells = [names[c - 1].lower() for c in chosen if isinstance(c, int) and c <= len(names)]
     return len(set(cells)) == 2 and set(cells) <= WELL_KNOWN
 
 
@@ -213,7 +226,7 @@ def _place(name: str, column: int | str, names: list[str]) -> int:
 
 
 def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    keys: list[str | None] | None = None
+    keys: dict[str, str] | None = None
     for line, text in lines(name, found):
         if bad := undecoded(text):
             found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
@@ -233,21 +246,24 @@ def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -
             continue
         if keys is None:
             keys = _named_keys(name, list(value), options, notes)
-        yield Row(line, *(None if key is None else value.get(key, MISSING) for key in keys))
+        yield Row(line, **{part: value.get(key, MISSING) for part, key in keys.items()})
 
 
-def _named_keys(name: str, names: list[str], options: DataOptions, notes: list[str]) -> list[str | None]:
-    """The keys of source, target and alignment; a number is a place in the first object, or in the schema."""
-    keys: list[str | None] = []
-    for column in (options.source, options.target, options.alignment):
+def _named_keys(name: str, names: list[str], options: DataOptions, notes: list[str]) -> dict[str, str]:
+    """The keys of the parts that are wanted; a number is a place in the first object, or in the schema."""
+    keys: dict[str, str] = {}
+    for part, column in _chosen(options).items():
         if isinstance(column, int):
             if column > len(names):
                 raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
-            keys.append(names[column - 1])
+            keys[part] = names[column - 1]
         else:
-            keys.append(column)
+            keys[part] = column
     if isinstance(options.source, int) or isinstance(options.target, int):
-        notes.append(f"{name}: the source is {keys[0]!r} and the target {keys[1]!r}, by their order")
+        beside = f", the second text {keys['second']!r}" if "second" in keys else ""
+        notes.append(
+            f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order"
+        )
     return keys
 
 
@@ -262,15 +278,15 @@ def _parquet(name: str, options: DataOptions, found: Findings, notes: list[str])
         with pyarrow.parquet.ParquetFile(name) as file:
             names = list(file.schema_arrow.names)
             keys = _named_keys(name, names, options, notes)
-            for key in keys:
-                if key is not None and key not in names:
+            for key in keys.values():
+                if key not in names:
                     raise DataError(f"{name}: no column is called {key!r}; {nearest(key, names)}")
-            wanted = list(dict.fromkeys(key for key in keys if key is not None))
+            wanted = list(dict.fromkeys(keys.values()))
             number = 0
             for batch in file.iter_batches(columns=wanted):
                 for value in batch.to_pylist():
                     number += 1
-                    yield Row(number, *(None if key is None else value.get(key, MISSING) for key in keys))
+                    yield Row(number, **{part: value.get(key, MISSING) for part, key in keys.items()})
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: not a parquet file, or a damaged one ({reason}); copy it again") from error

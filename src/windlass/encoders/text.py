@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 
-from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
-from windlass.encoders.document import HierarchicalEncoder
 from windlass.nn.packed import Stamp, stamp
 from windlass.nn.quick import QuickStack, suits
 from windlass.nn.recurrence import Stack, StackOptions
@@ -131,11 +129,3 @@ class NoEncoder(Encoder):
     def forward(self, batch: Batch) -> Memory:
         """An empty memory."""
         return Memory.empty(batch.size, batch.keys.device)
-
-
-EncoderOptions = Annotated[
-    RecurrentEncoder.Options | HierarchicalEncoder.Options | PrefixEncoder.Options | NoEncoder.Options,
-    Field(discriminator="kind"),
-    named,
-]
-"""Every encoder a recipe can name."""

@@ -6,12 +6,15 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import torch
+
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.decoding.options import SearchOptions
+from windlass.encoders.attention import AttentionEncoder
 from windlass.evaluate import predict, score
 from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
@@ -38,6 +41,33 @@ def explain(bundle: Bundle, text: Source, target: str | None = None, search: Sea
     return replace(found, alternatives=())
 
 
+def self_attention(bundle: Bundle, text: Source) -> list[Heat]:
+    """What every place of a text looks at inside an encoder of self-attention: a table for every layer and head.
+
+    >>> from windlass.bundle import Codecs
+    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.recipe import Recipe
+    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+    >>> bundle = Bundle.new(Recipe(model={"encoder": {"kind": "attention", "layers": 1}}), Codecs(codec, codec))
+    >>> [heat.title for heat in self_attention(bundle, "ab")][:2]
+    ['layer 1, head 1', 'layer 1, head 2']
+    """
+    encoder, codecs = bundle.model.encoder, bundle.codecs
+    if not isinstance(encoder, AttentionEncoder):
+        raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
+    if not joined(text).strip():
+        raise WindlassError("there is nothing to explain in a blank text")
+    batch = codecs.collate([codecs.encode(text)], [0]).to(bundle.device)
+    with torch.no_grad():
+        _, seen = encoder.eval().watch(batch)
+    pieces = codecs.pieces(text)
+    return [
+        Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}")
+        for layer, heads in enumerate(seen, 1)
+        for head, weights in enumerate(heads[0], 1)
+    ]
+
+
 def draw(predictions: list[Prediction], path: Path, title: str | None = None) -> Path:
     """Write predictions with their attention to a picture (.png), a page (.html) or data (.json).
 
@@ -62,8 +92,10 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             continue
         if p.attention is None:
             raise WindlassError(
-                "this model has no attention to draw (its decoder's context, or its pool, is not attention); "
+                "this model has no attention to draw (its decoder's context, its pool, or the encoder of its pairs "
+                "has none); "
                 "name the file .json for tokens and probabilities"
             )
-        heats.append(Heat(p.attention, p.source_tokens, p.tokens, p.text or None))
+        rows = p.second_tokens or p.tokens  # of a pair, the second text's words over the first's
+        heats.append(Heat(p.attention, p.source_tokens, rows, p.text or None))
     return sheet(heats, path, title)

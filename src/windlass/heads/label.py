@@ -31,6 +31,8 @@ class LabelHeadOptions(Options):
 class LabelHead(nn.Module):
     """p(label) = softmax(V f(v) + b), v pooled from the memory, f no layer or several.
 
+    Of a pair, both texts are pooled alike, to u and v, and judged by [u; v; |u - v|; u * v] (Mou et al. 2016).
+
     >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
     >>> logprobs, weights = head(memory)
@@ -38,19 +40,26 @@ class LabelHead(nn.Module):
     (torch.Size([2, 3]), torch.Size([2, 5]))
     """
 
-    def __init__(self, options: LabelHeadOptions, labels: int, memory_size: int):
+    def __init__(self, options: LabelHeadOptions, labels: int, memory_size: int, pair: bool = False):
         super().__init__()
         self.pool = options.pool.build(memory_size)
-        self.output = layers(self.pool.size, options.hidden, labels, options.dropout)
+        self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, V), and how much each place counted (B, S) where pooling weighs them."""
-        pooled, weights = self.pool(memory)
+        pooled, weights = self._pool(memory)
         return torch.log_softmax(self.output(pooled), dim=-1), weights
+
+    def _pool(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        u, weights = self.pool(memory)
+        if memory.second is None:
+            return u, weights
+        v, _ = self.pool(memory.second)
+        return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
 
     def score(self, memory: Memory, target: Padded, smoothing: float = 0.0) -> Scored:
         """The training loss of labels (B, 1)."""
-        pooled, _ = self.pool(memory)
+        pooled, _ = self._pool(memory)
         loss, nll = cross_entropy(self.output(pooled), target.values[:, 0], smoothing)
         return Scored(loss, target.mask.sum(), {"nll": nll})
 

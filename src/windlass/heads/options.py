@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from windlass.core.options import Options, named
 from windlass.nn.attention import Additive, AttentionOptions
+from windlass.nn.cells import Convolution
 from windlass.nn.embedding import EmbeddingOptions, Learned
 from windlass.nn.recurrence import StackOptions
 
@@ -122,6 +123,8 @@ class TextHeadOptions(StackOptions):
             raise ValueError("readout: deep looks at the last output, but feedback is off: use state or joined")
         if context.kind == "attention" and context.query == "current" and readout.kind == "state":
             raise ValueError("with query: current the context reaches the output only by readout: joined or deep")
+        if isinstance(self.cell, Convolution.Options) and self.start in ("summary", "final"):
+            raise ValueError(f"cell: convolution has no state that start: {self.start} could set: use zeros or learned")
         if not self.feedback and "embedding" in self.model_fields_set and self.embedding != Learned():
             raise ValueError("embedding is not used where feedback is off: leave it out")
         return self

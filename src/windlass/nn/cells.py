@@ -294,5 +294,86 @@ class Leaky(Cell):
         return (torch.lerp(projected, state[0], torch.sigmoid(self.rate)),)
 
 
-CellOptions = Annotated[RNN.Options | LSTM.Options | GRU.Options | Leaky.Options, Field(discriminator="kind"), named]
+@final
+class Convolution(Cell):
+    """A causal convolution as a cell: it sees its last inputs and no further back (Dauphin et al. 2017 for the gate).
+
+    a_t = sum over k < width of W_k x_{t-k} + b        h_t = act(a_t)
+    gated:  a_t has two halves, h_t = a_t[1] * sigmoid(a_t[2])
+
+    Its state is what the inputs so far add to the next width - 1 sums, so that steps, chunks of running text and the
+    whole sequence are the same. What h was is not looked at again.
+
+    >>> cell = Convolution.Options(width=2, activation="relu").build(1, 1)
+    >>> _ = cell.weight_x.data.copy_(torch.tensor([[1.0], [10.0]]))
+    >>> h, next_one = cell.step(cell.project(torch.tensor([[3.0]])), (torch.zeros(1, 1), torch.tensor([[5.0]])))
+    >>> h.item(), next_one.item()
+    (8.0, 30.0)
+    """
+
+    class Options(Options):
+        """A causal convolution."""
+
+        kind: Literal["convolution"] = "convolution"
+        width: int = Field(3, ge=2, description="inputs that a step sees: its own and those before it")
+        activation: Literal["gated", "relu", "tanh"] = Field("gated", description="what the sum goes through")
+
+        def build(self, input_size: int, size: int) -> Convolution:
+            """Make the cell."""
+            return Convolution(input_size, size, self)
+
+    def __init__(self, input_size: int, size: int, options: Options):
+        nn.Module.__init__(self)
+        self.input_size, self.size, self.width = input_size, size, options.width
+        self.gated = options.activation == "gated"
+        self.activation = F.glu if self.gated else _ACTIVATIONS[options.activation]
+        self.sums = size * (2 if self.gated else 1)  # the length of a_t
+        self.parts = 1 + (options.width - 1) * (self.sums // size)
+        self.weight_x: Tensor = nn.Parameter(torch.empty(options.width * self.sums, input_size))
+        for block in self.weight_x.data.split(size):
+            nn.init.xavier_uniform_(block, gain=options.width**-0.5) if block.numel() else None
+        self.bias = None  # not of the inputs, each of which would bring it again
+        self.constant = nn.Parameter(torch.zeros(self.sums))
+
+    def products(self) -> tuple[Product, ...]:
+        """None: the state is not multiplied by a matrix."""
+        return ()
+
+    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+        """Add what came before, put out the sum that is whole, keep the others."""
+        summed = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.sums))
+        now, later = summed.split([self.sums, summed.size(1) - self.sums], dim=1)
+        return self.activation(now + self.constant), *later.split(self.size, dim=1)
+
+    def whole(self, x: Tensor, state: CellState, real: Tensor | None, reverse: bool) -> tuple[Tensor, CellState] | None:
+        """All sums at once: every input's share, laid over the others as many places later as it counts."""
+        S, B = x.shape[:2]
+        if real is not None and bool((real[1:] & ~real[:-1]).any()):
+            return None  # a gap before the end of a row
+        lengths = x.new_full((B,), S, dtype=torch.long) if real is None else real.sum((0, 2))
+        x = _turned(x, lengths) if reverse else x
+        x = x if real is None else x * real
+        shares = x.unflatten(2, (self.width, self.sums)).unbind(2)
+        before = torch.cat(state[1:], dim=1).unflatten(1, (self.width - 1, self.sums)).transpose(0, 1)
+        sums = F.pad(before, (0, 0, 0, 0, 0, S))  # (S + width - 1, B, A)
+        for late, share in enumerate(shares):
+            sums = sums + F.pad(share, (0, 0, 0, 0, late, self.width - 1 - late))
+        outputs = self.activation(sums[:S] + self.constant)
+        rows = torch.arange(B, device=x.device)
+        last = torch.where(lengths[:, None] > 0, outputs[(lengths - 1).clamp(min=0), rows], state[0])
+        left = torch.cat([sums[lengths + late, rows] for late in range(self.width - 1)], dim=1)
+        return (_turned(outputs, lengths) if reverse else outputs), (last, *left.split(self.size, dim=1))
+
+
+def _turned(x: Tensor, lengths: Tensor) -> Tensor:
+    """Every row of x (S, B, X) turned round by its own length; padding stays where it is."""
+    places = torch.arange(x.size(0), device=x.device)[:, None]
+    return x.gather(0, torch.where(places < lengths, lengths - 1 - places, places)[..., None].expand_as(x))
+
+
+CellOptions = Annotated[
+    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options,
+    Field(discriminator="kind"),
+    named,
+]
 """Every cell a recipe can name."""

@@ -26,6 +26,26 @@ class Pool(nn.Module, ABC):
         """One vector a row."""
 
 
+def mean(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean of states (B, S, D) over real places, (B, D); zeros where there is none.
+
+    >>> mean(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
+    1.5
+    """
+    real = mask[..., None].to(states.dtype)
+    return (states * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def largest(states: Tensor, mask: Tensor) -> Tensor:
+    """The largest value of every unit of states (B, S, D) over real places, (B, D); zeros where there is none.
+
+    >>> largest(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
+    2.0
+    """
+    highest = states.masked_fill(~mask[..., None], torch.finfo(states.dtype).min).max(1).values
+    return torch.where(mask.any(1, keepdim=True), highest, torch.zeros_like(highest))
+
+
 class _Plain(Pool):
     def __init__(self, size: int):
         super().__init__()
@@ -81,8 +101,7 @@ class Mean(_Plain):
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The mean over real places; zeros where there is none."""
-        real = memory.mask[..., None].to(memory.states.dtype)
-        return (memory.states * real).sum(1) / real.sum(1).clamp(min=1), None
+        return mean(memory.states, memory.mask), None
 
 
 @final
@@ -107,9 +126,7 @@ class Max(_Plain):
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The maximum over real places; zeros where there is none."""
-        least = torch.finfo(memory.states.dtype).min
-        highest = memory.states.masked_fill(~memory.mask[..., None], least).max(1).values
-        return torch.where(memory.mask.any(1, keepdim=True), highest, torch.zeros_like(highest)), None
+        return largest(memory.states, memory.mask), None
 
 
 @final
@@ -178,7 +195,38 @@ class Attended(Pool):
         return context.squeeze(1), weights.squeeze(1)
 
 
+@final
+class MeanMax(Pool):
+    """The mean of all states and the largest value of every unit, side by side.
+
+    v = [(1 / S) sum_j h_j; max_j h_j]
+
+    >>> memory = Memory(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]]), torch.zeros(1, 1))
+    >>> MeanMax(1)(memory)[0].tolist()
+    [[1.5, 2.0]]
+    """
+
+    class Options(BaseOptions):
+        """Mean and maximum of all states."""
+
+        kind: Literal["mean_max"] = "mean_max"
+
+        def build(self, size: int) -> MeanMax:
+            """Make it."""
+            return MeanMax(size)
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = 2 * size
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Both, over real places; zeros where there is none."""
+        return torch.cat([mean(memory.states, memory.mask), largest(memory.states, memory.mask)], dim=1), None
+
+
 PoolOptions = Annotated[
-    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options, Field(discriminator="kind"), named
+    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options | MeanMax.Options,
+    Field(discriminator="kind"),
+    named,
 ]
 """Every pooling a recipe can name."""

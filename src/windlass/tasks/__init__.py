@@ -3,6 +3,7 @@
 from windlass.tasks.base import Task
 from windlass.tasks.classify import CLASSIFY
 from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
+from windlass.tasks.entail import ENTAIL
 from windlass.tasks.lm import LM
 from windlass.tasks.pronounce import PRONOUNCE
 from windlass.tasks.tag import TAG
@@ -11,7 +12,7 @@ from windlass.tasks.text import TEXT
 from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
-_ALL = (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, LM)
+_ALL = (PRONOUNCE, TRANSLITERATE, TRANSLATE, TEXT, CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, LM, ENTAIL)
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 """Every task by its name."""
 

@@ -1,0 +1,100 @@
+"""SICK: does one sentence follow from another, contradict it, or neither? 4,500 pairs, 500 for dev, 4,927 for test.
+
+    python benchmarks/entail.py --runs runs/sick            train three seeds and score on dev
+    python benchmarks/entail.py --runs runs/sick --test     score the same models on test, once, and write the result
+
+Published: LSTM pair encoder 71.3, 80.8 when it is first trained on far more pairs; neither is used here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from common import data, load, report
+
+from windlass.baseline import fit, load_baseline
+from windlass.bundle import Bundle
+from windlass.data.readers import DataOptions, read
+from windlass.evaluate import evaluate
+from windlass.experiment import baseline_metrics, read_data, run
+from windlass.explain.confusion import draw_confusion
+from windlass.recipe import compose, setting
+from windlass.training.observe import Silent
+
+COLUMNS = {"source": "sentence_A", "second": "sentence_B", "target": "entailment_judgment"}
+READING = DataOptions(**COLUMNS)
+
+
+def file(part: str) -> str:
+    return str(data("entailment/sick") / f"SICK_{part}.txt.gz")
+
+
+def train(seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
+    out = runs / f"sick-{seed}"
+    if (out / "weights.safetensors").exists():  # trained before
+        return {"seed": seed, "dev": Bundle.load(out).scores}
+    files = {"train": [file("train")], "dev": file("trial"), **COLUMNS}
+    recipe = compose("entail", None, [{"seed": seed, "data": files}, *map(setting, settings)])
+    before, started = load(), time.time()
+    outcome = run(recipe, read_data(recipe), out, Silent())
+    assert outcome.dev is not None
+    minutes = round((time.time() - started) / 60, 2)
+    row = {"seed": seed, "dev": outcome.dev.metrics, "minutes": minutes, "baseline": outcome.baseline_metrics}
+    print(row | {"load": before}, flush=True)
+    return row | {"load": before}
+
+
+def spread(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {
+        name: {"mean": fmean(r[name] for r in rows), "deviation": stdev(r[name] for r in rows) if len(rows) > 1 else 0}
+        for name in rows[0]
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--test", action="store_true", help="score on test and write the result")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    rows = [train(seed, options.runs, options.settings) for seed in options.seeds]
+    dev = spread([row["dev"] for row in rows])
+    print("dev", dev)
+    report("entail-dev", {"rows": rows, "dev": dev, "settings": options.settings})
+    if options.test:
+        score_test(options.runs, options.seeds, rows)
+
+
+def score_test(runs: Path, seeds: list[int], trained: list[dict[str, Any]]) -> None:
+    examples = read(file("test_annotated"), READING, "label").examples
+    bundles = [Bundle.load(runs / f"sick-{seed}") for seed in seeds]
+    found = [evaluate([bundle], examples) for bundle in bundles]
+    train_set = read(file("train"), READING, "label").examples
+    pairs = [(e.source, e.target) for e in train_set]
+    cheap = load_baseline(runs / f"sick-{seeds[0]}")
+    assert cheap is not None
+    majority = fit(pairs, "label", "pair")[0]
+    content = {
+        "each": [one.metrics for one in found],
+        "test": spread([one.metrics for one in found]),
+        "ensemble": evaluate(bundles, examples).metrics,
+        "baseline": {cheap.name: baseline_metrics(cheap, "entail", examples)},
+        "majority": baseline_metrics(majority, "entail", examples),
+        "trained": trained,
+    }
+    picture = runs / "confusion.png"
+    draw_confusion([p.text for p in found[0].predictions], [e.targets for e in examples], picture)
+    print({name: content[name] for name in ("test", "ensemble", "baseline", "majority")}, picture)
+    report("entail", content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""An encoder of self-attention: every place looks at all others."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.records import Batch, Memory
+from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
+from windlass.nn.pooling import mean
+from windlass.nn.recurrence import Stack, StackOptions
+from windlass.nn.selfattention import AttentionLayer, LearnedPositions, sinusoids
+
+
+class BelowOptions(StackOptions):
+    """A recurrent network over the tokens, over whose states the attention goes.
+
+    >>> BelowOptions(cell="gru", size=8).bidirectional
+    True
+    """
+
+    bidirectional: bool = Field(True, description="read the source in both directions")
+
+
+@final
+class AttentionEncoder(TokenEncoder):
+    """Layers of self-attention over embedded tokens, or over a recurrent network: a transformer's encoder.
+
+    x_t = e(x_t) + position_t;  every layer: attention over all places, then a small network at each
+    states: the last layer's;  summary: their mean   (Vaswani et al. 2017)
+
+    Attention does not know the order of places: positions tell it, or the recurrent network `below`.
+
+    >>> import torch
+    >>> from windlass.core.records import Padded
+    >>> from windlass.nn.embedding import Learned
+    >>> options = AttentionEncoder.Options(size=4, heads=2, hidden=8, embedding=Learned(size=3))
+    >>> memory = options.build(vocabulary=10)(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
+    >>> memory.states.shape, memory.summary.shape
+    (torch.Size([2, 3, 4]), torch.Size([2, 4]))
+    """
+
+    class Options(TokenOptions):
+        """An encoder of self-attention."""
+
+        kind: Literal["attention"] = "attention"
+        size: int = Field(256, ge=1, description="units of every place")
+        heads: int = Field(4, ge=1, description="attentions side by side, each over its share of the units")
+        hidden: int = Field(512, ge=1, description="units of the network at every place")
+        layers: int = Field(2, ge=1, description="how many layers stand on each other")
+        positions: Literal["sinusoidal", "learned", "none"] = Field(
+            "sinusoidal", description="how a place is told: waves, a learned vector, or not at all"
+        )
+        longest: int | None = Field(None, ge=1, description="learned positions: so many; 512 if not given")
+        norm: Literal["before", "after"] = Field("before", description="where a layer's norms are; after: as published")
+        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, weights of attention and all that layers add")
+        below: BelowOptions | None = Field(None, description="a recurrent network under the attention; not given: none")
+
+        @model_validator(mode="after")
+        def _fits(self) -> AttentionEncoder.Options:
+            if self.size % self.heads:
+                raise ValueError(f"size {self.size} cannot be shared among {self.heads} heads: change one of them")
+            if self.longest is not None and self.positions != "learned":
+                raise ValueError("longest is for positions: learned: leave it out")
+            if self.below is not None and self.positions != "none":
+                raise ValueError("the recurrent network below knows the order: set positions: none")
+            return self
+
+        def build(self, vocabulary: int | Sizes) -> AttentionEncoder:
+            """Make the encoder."""
+            return AttentionEncoder(vocabulary, self)
+
+    final_sizes = ()
+
+    def __init__(self, vocabulary: int | Sizes, options: Options):
+        super().__init__(vocabulary, options)
+        self.options, self.size = options, options.size
+        width = self.width
+        self.below: Stack | None = None
+        if options.below is not None:
+            self.below = Stack(width, options.below, options.below.bidirectional)
+            width = self.below.size
+        self.fit = nn.Linear(width, self.size, bias=False) if width != self.size else nn.Identity()
+        self.positions = LearnedPositions(options.longest or 512, self.size) if options.positions == "learned" else None
+        self.layers = nn.ModuleList(
+            AttentionLayer(self.size, options.heads, options.hidden, options.norm, options.dropout)
+            for _ in range(options.layers)
+        )
+        self.last = nn.LayerNorm(self.size) if options.norm == "before" else nn.Identity()
+
+    def forward(self, batch: Batch) -> Memory:
+        """Look at the tokens of `source`."""
+        return self.watch(batch)[0]
+
+    def watch(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
+        """The same, with the weights of every layer (B, heads, S, S)."""
+        source = batch.inputs["source"]
+        x = self.vectors(batch)
+        if self.below is not None:
+            x, _ = self.below(x, source.mask)
+        x = self.fit(x)
+        if self.positions is not None:
+            x = x + self.positions(x.size(1))
+        elif self.options.positions == "sinusoidal":
+            x = x + sinusoids(x.size(1), self.size, x)
+        x = F.dropout(x, self.options.dropout, self.training)
+        seen = []
+        for layer in self.layers:
+            x, weights = layer(x, source.mask)
+            seen.append(weights)
+        states = self.last(x) * source.mask[..., None]
+        return Memory(states, source.mask, mean(states, source.mask), limit=source.lengths), tuple(seen)

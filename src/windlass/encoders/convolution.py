@@ -1,0 +1,50 @@
+"""An encoder of convolutions: what stands around a place, and nothing further away."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+from windlass.core.records import Batch, Memory
+from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
+from windlass.nn.convolution import ConvolutionOptions, Convolutions
+from windlass.nn.pooling import largest
+
+
+@final
+class ConvolutionEncoder(TokenEncoder):
+    """Filters that slide over embedded tokens (Collobert et al. 2011, Kim 2014).
+
+    h_t = act(sum over k of W_k e(x_{t+k}) + b);  states: all h_t;  summary: of every filter the strongest answer
+
+    It has no last state: a decoder starts from its summary.
+
+    >>> import torch
+    >>> from windlass.core.records import Padded
+    >>> from windlass.nn.embedding import Learned
+    >>> encoder = ConvolutionEncoder.Options(size=4, widths=(2, 3), embedding=Learned(size=3)).build(vocabulary=10)
+    >>> memory = encoder(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
+    >>> memory.states.shape, memory.summary.shape
+    (torch.Size([2, 3, 8]), torch.Size([2, 8]))
+    """
+
+    class Options(ConvolutionOptions, TokenOptions):
+        """An encoder of convolutions."""
+
+        kind: Literal["convolution"] = "convolution"
+
+        def build(self, vocabulary: int | Sizes) -> ConvolutionEncoder:
+            """Make the encoder."""
+            return ConvolutionEncoder(vocabulary, self)
+
+    final_sizes = ()
+
+    def __init__(self, vocabulary: int | Sizes, options: Options):
+        super().__init__(vocabulary, options)
+        self.layers = Convolutions(self.width, options)
+        self.size = self.layers.size
+
+    def forward(self, batch: Batch) -> Memory:
+        """Slide over the tokens of `source`."""
+        source = batch.inputs["source"]
+        states = self.layers(self.vectors(batch), source.mask)
+        return Memory(states, source.mask, largest(states, source.mask), limit=source.lengths)

@@ -1,0 +1,144 @@
+"""An encoder of pairs: two texts, each by itself or each in the light of the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from windlass.core.options import Options as BaseOptions
+from windlass.core.options import named
+from windlass.core.records import Batch, Memory
+from windlass.encoders.attention import AttentionEncoder, BelowOptions
+from windlass.encoders.base import Encoder, EncoderBase, Sizes
+from windlass.encoders.convolution import ConvolutionEncoder
+from windlass.encoders.text import RecurrentEncoder
+from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
+from windlass.nn.pooling import mean
+from windlass.nn.recurrence import Stack
+
+ReaderOptions = Annotated[
+    RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options,
+    Field(discriminator="kind"),
+    named,
+]
+"""Every encoder that can read one text of a pair."""
+
+OF_SECOND = "second_"
+"""What the names of the second text's inputs begin with, its tokens apart, which are `second`."""
+
+
+class CompareOptions(BaseOptions):
+    """Each word of one text looks at the words of the other, and is compared with what it found there.
+
+    >>> CompareOptions(size=64).score.kind
+    'scaled_dot'
+    """
+
+    score: AttentionOptions = Field(
+        ScaledDot.Options(), description="how well a word of one text fits one of the other"
+    )
+    size: int = Field(128, ge=1, description="units of the comparison")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into the comparison and comes out of it")
+    compose: BelowOptions | None = Field(None, description="a recurrent network over the comparisons; not given: none")
+
+    @model_validator(mode="after")
+    def _all_used(self) -> CompareOptions:
+        if self.score.coverage:
+            raise ValueError("coverage changes nothing where all words look at once: leave it out")
+        if self.score.values is not None:
+            raise ValueError("a word is compared with states as they are: leave score.values out")
+        return self
+
+
+@final
+class PairEncoder(Encoder):
+    """Two texts, read by one network or by two; with attention, each word is compared with what it finds in the other.
+
+    c_j = sum_i a_ji h_i,  a = softmax_i(score(k_j, h_i))          word j of one text over the words i of the other
+    m_j = relu(W [k_j; c_j; k_j - c_j; k_j * c_j] + b)             then, if told, a recurrence over all m_j
+
+    Both texts are treated so, with the same weights (Parikh et al. 2016; with a recurrence Chen et al. 2017). The
+    memory has the first text's states, and the second's behind them; `links` are the second's words over the first's.
+
+    >>> from windlass.core.records import Padded
+    >>> options = PairEncoder.Options(reader={"kind": "recurrent", "size": 3}, attention={"size": 5})
+    >>> inputs = {"source": Padded.of([[5, 6, 7], [8]]), "second": Padded.of([[5, 6], [9]])}
+    >>> memory = options.build({"source": 10})(Batch(inputs, None, torch.arange(2)))
+    >>> memory.states.shape, memory.second.states.shape, memory.links.shape
+    (torch.Size([2, 3, 5]), torch.Size([2, 2, 5]), torch.Size([2, 2, 3]))
+    """
+
+    class Options(EncoderBase):
+        """An encoder of pairs."""
+
+        reads: ClassVar[tuple[str, ...]] = ("pair",)
+        kind: Literal["pair"] = "pair"
+        reader: ReaderOptions = Field(RecurrentEncoder.Options(), description="what reads each of the two texts")
+        shared: bool = Field(True, description="one network reads both texts; false: each has its own")
+        attention: CompareOptions | None = Field(
+            None, description="compare each word with what it finds in the other text; not given: each text by itself"
+        )
+
+        def build(self, vocabulary: int | Sizes) -> PairEncoder:
+            """Make the encoder."""
+            return PairEncoder(vocabulary, self)
+
+    final_sizes = ()
+
+    def __init__(self, vocabulary: int | Sizes, options: Options):
+        super().__init__()
+        self.reader = options.reader.build(vocabulary)
+        self.other = None if options.shared else options.reader.build(vocabulary)
+        self.size = self.reader.size
+        self.compare = _Compare(self.size, options.attention) if options.attention is not None else None
+        if self.compare is not None:
+            self.size = self.compare.size
+
+    def forward(self, batch: Batch) -> Memory:
+        """Read `source` and `second`."""
+        first: Memory = self.reader(batch)
+        second: Memory = (self.other or self.reader)(_second(batch))
+        return replace(first, second=second) if self.compare is None else self.compare(first, second)
+
+
+def _second(batch: Batch) -> Batch:
+    """The second text as a batch of its own."""
+    more = {name.removeprefix(OF_SECOND): part for name, part in batch.inputs.items() if name.startswith(OF_SECOND)}
+    return replace(batch, inputs={"source": batch.inputs["second"], **more})
+
+
+class _Compare(nn.Module):
+    """Both texts in the light of each other."""
+
+    def __init__(self, size: int, options: CompareOptions):
+        super().__init__()
+        self.attend = Attention(options.score, size, size)
+        self.layer = nn.Linear(4 * size, options.size)
+        self.dropout = options.dropout
+        self.stack: Stack | None = None
+        self.size = options.size
+        if options.compose is not None:
+            self.stack = Stack(options.size, options.compose, options.compose.bidirectional)
+            self.size = self.stack.size
+
+    def forward(self, first: Memory, second: Memory) -> Memory:
+        """Compare each text's words with what they find in the other."""
+        there, _ = self.attend(first.states, self.attend.prepare(second))
+        here, links = self.attend(second.states, self.attend.prepare(first))
+        return replace(self._judge(first, there), second=self._judge(second, here), links=links)
+
+    def _judge(self, memory: Memory, found: Tensor) -> Memory:
+        own = memory.states
+        seen = torch.cat([own, found, own - found, own * found], dim=-1)
+        states = self._drop(torch.relu(self.layer(self._drop(seen)))) * memory.mask[..., None]
+        if self.stack is not None:
+            states, _ = self.stack(states, memory.mask)
+        return Memory(states, memory.mask, mean(states, memory.mask), limit=memory.limit)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)

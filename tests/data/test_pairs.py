@@ -1,0 +1,123 @@
+"""Pairs: two columns as one source, one vocabulary for both texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from windlass.bundle import Bundle
+from windlass.core.errors import DataError, RecipeError
+from windlass.data.loader import Encoded, Loader
+from windlass.data.pairs import PairCodec, PairOptions, both
+from windlass.data.readers import DataOptions, read
+from windlass.dataset import as_data
+from windlass.experiment import fit_codecs, load_vectors
+from windlass.recipe import compose, setting
+
+PAIRS = [("a cat sleeps", "an animal rests"), ("a dog", "a cat")]
+ROWS = "id\tpremise\thypothesis\tlabel\n1\ta cat\tan animal\tyes\n2\ta dog\t\tno\n3\ta dog\ta cat\tno\n"
+
+
+def test_two_columns_are_one_source_by_name_and_by_number(tmp_path):
+    (tmp_path / "a.tsv").write_text(ROWS)
+    by_name = DataOptions(source="premise", second="hypothesis", target="label")
+    found = read(tmp_path / "a.tsv", by_name, "label")
+    assert [(e.source, e.target) for e in found.examples] == [
+        (("a cat", "an animal"), "yes"),
+        (("a dog", "a cat"), "no"),
+    ]
+    assert [f.what for f in found.findings] == ["the second text is blank"]
+    by_number = read(tmp_path / "a.tsv", DataOptions(source=2, second=3, target=4), "label")
+    assert by_number.examples == found.examples  # the header is known by its names
+    assert found.examples[0].text == "a cat an animal"
+
+
+def test_jsonl_has_pairs_too(tmp_path):
+    rows = [{"p": "a", "h": "b", "label": "yes"}, {"p": "a", "label": "no"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read(tmp_path / "a.jsonl", DataOptions(source="p", second="h", target="label"), "label")
+    assert [e.source for e in found.examples] == [("a", "b")]
+    assert found.findings[0].what == "no second text column ('h')"
+
+
+def test_pairs_are_not_read_from_line_parallel_files(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text("x\n")
+    with pytest.raises(DataError, match="from columns of one file"):
+        read([tmp_path / "a", tmp_path / "b"], DataOptions(second=2))
+
+
+def test_a_word_has_one_id_in_both_texts():
+    codec = PairCodec.fit(PairOptions(each={"tokens": "words"}), PAIRS)
+    found = codec.inputs(("a cat", "cat a"))
+    assert found["source"] == found["second"][::-1]
+    assert codec.pieces(("a cat", "so")) == ["a", "cat"]
+    assert codec.second_pieces(("a cat", "so")) == ["so"]
+    assert codec.unknown(("a cow", "so")) == ("cow", "so")
+
+
+@pytest.mark.parametrize("each", [{"kind": "text", "tokens": {"kind": "bpe", "size": 30}}, {"kind": "words"}])
+def test_a_codec_goes_to_json_and_back_and_grows_without_moving_an_id(each):
+    codec = PairCodec.fit(PairOptions(each=each), PAIRS)
+    again = PairCodec.from_json(json.loads(json.dumps(codec.to_json())))
+    assert again == codec
+    assert ("second_characters" in codec.inputs(PAIRS[0])) == (each["kind"] == "words")
+    grown, _ = codec.extend([("zebra zebra", "Quail")])
+    assert grown.inputs(PAIRS[0]) == codec.inputs(PAIRS[0])
+    assert grown.sizes["source"] > codec.sizes["source"]
+
+
+def test_what_is_not_two_texts_is_refused():
+    assert both("a\tb") == ("a", "b")
+    with pytest.raises(DataError, match="a pair is two texts, with a tab between them, not 3"):
+        both("a\tb\tc")
+    recipe = compose("entail", None)
+    with pytest.raises(DataError, match="train pair 1: the source must be two texts"):
+        as_data([("a cat", "yes")], None, recipe)
+
+
+def test_a_batch_has_room_for_the_longer_text():
+    rows = [Encoded([5], [0], more={"second": [5] * n}) for n in (1, 9, 9)]
+    loader = Loader(rows, batch_tokens=10, seed=1, shuffle=False, source_end=False, target_end=False)
+    assert [batch.keys.tolist() for batch in loader.epoch(0)] == [[0], [1], [2]]
+    assert next(loader.epoch(0)).inputs["second"].values.shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "said"),
+    [
+        ("entail", "data.second=null", "data.second is the column of a pair's second text: name it"),
+        ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
+        ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads text or words, not pair"),
+        ("entail", "source.each=words", "source.characters gives letters that nothing reads"),
+        ("entail", "model.head={kind: label, pool: ends}", "pool: ends sees one word's comparison"),
+        ("entail", "model.encoder.attention.score={kind: dot, coverage: true}", "coverage changes nothing"),
+        ("text", "model={encoder: convolution, decoder: {start: final}}", "leaves no last states: use start: summary"),
+        ("text", "model={encoder: attention, decoder: {cell: convolution, start: summary}}", "has no state that start"),
+        ("classify", "model.encoder={kind: attention, size: 10, heads: 4}", "cannot be shared among 4 heads"),
+        ("classify", "model.encoder={kind: attention, below: {cell: gru}}", "knows the order: set positions: none"),
+        ("classify", "model.encoder={kind: attention, longest: 9}", "longest is for positions: learned"),
+        ("classify", "model.encoder={kind: convolution, connect: residual}", "changes nothing with one layer"),
+    ],
+)
+def test_what_does_not_go_together_is_told(task, key, said):
+    with pytest.raises(RecipeError) as caught:
+        compose(task, None, [setting(key)])
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_word_vectors_reach_every_network_of_a_pair(shared, tmp_path):
+    (tmp_path / "v.txt").write_text("cat 1 2\ndog 3 4\n")
+    embedding = {"kind": "vectors", "path": str(tmp_path / "v.txt"), "size": 2}
+    over = {"model": {"encoder": {"shared": shared, "reader": {"embedding": embedding}}}}
+    recipe = compose("entail", None, [over, setting("source.each.tokens.min_count=1")])
+    bundle = Bundle.new(recipe, fit_codecs(recipe, as_data([(pair, "x") for pair in PAIRS], None, recipe).train))
+    said: list[str] = []
+    load_vectors(bundle, said.append)
+    encoder = bundle.model.encoder
+    for network in (encoder.reader, encoder.other or encoder.reader):
+        cat = bundle.codecs.source.tokens.encode("cat")[0]
+        assert network.embedding.table[cat].tolist() == [1.0, 2.0]
+    assert len(said) == (1 if shared else 2)
