@@ -7,7 +7,8 @@
 """
 
 from windlass.api import Trained, fit, load
+from windlass.comparing.compare import compare
 from windlass.core.records import Prediction
 from windlass.core.version import __version__
 
-__all__ = ["Prediction", "Trained", "__version__", "fit", "load"]
+__all__ = ["Prediction", "Trained", "__version__", "compare", "fit", "load"]

@@ -272,6 +272,18 @@ def setting(text: str) -> dict[str, Any]:
     return content  # type: ignore[no-any-return]
 
 
+def override(key: str, value: Any) -> dict[str, Any]:
+    """The same of a key and a value that is there already.
+
+    >>> override("train.epochs", 5)
+    {'train': {'epochs': 5}}
+    """
+    content = value
+    for name in reversed(key.split(".")):
+        content = {name: content}
+    return content  # type: ignore[no-any-return]
+
+
 def default(task: str) -> dict[str, Any]:
     """The recipe that comes with a task, whole, as plain data.
 
