@@ -13,6 +13,7 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Hypothesis, Prediction
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Example, Source, group, joined
+from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
 from windlass.labelling import choose, judge
@@ -75,7 +76,14 @@ def predict(
                     predictions[places[row]] = prediction
                 continue
         keys = torch.tensor([first_key + places[r] for r in rows])
-        found = search([b.steps for b in bundles], memories, options, nbest, keys)
+        found = search(
+            [b.steps for b in bundles],
+            memories,
+            options,
+            nbest,
+            keys,
+            _constraint(first, [texts[places[r]] for r in rows]),
+        )
         for row, hypotheses in zip(rows, found, strict=True):
             text = texts[places[row]]
             ranked = [_prediction(first, text, h) for h in hypotheses]
@@ -91,6 +99,14 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     return max(200, 4000 // max(width, 2))
 
 
+def _constraint(bundle: Bundle, texts: Sequence[Source]) -> Constraint | None:
+    """What keeps outputs well-formed, where there is such a thing."""
+    codecs = bundle.codecs
+    if not codecs.writes_trees:
+        return None
+    return WellFormed(codecs.written.symbols, [len(codecs.words(text)) for text in texts], bundle.device)
+
+
 def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Prediction:
     source, target = bundle.codecs.source, bundle.codecs.target
     pieces = bundle.codecs.pieces(text)
@@ -98,7 +114,7 @@ def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis) -> Predict
     weights = hypothesis.weights
     attention = None if weights is None else tuple(map(tuple, weights[:, : len(pieces)].tolist()))
     return Prediction(
-        text=target.decode(hypothesis.ids),
+        text=bundle.codecs.write(hypothesis.ids, text),
         tokens=tuple(target.token(i) for i in hypothesis.ids),
         score=hypothesis.score,
         confidence=math.exp(sum(hypothesis.logprobs)),

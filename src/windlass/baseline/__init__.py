@@ -8,6 +8,8 @@ of a label   most frequent                the commonest label
                                           texts, of which words both have, and which one of them alone
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
+of a tree    right-branching              with the commonest labels, and every word's commonest tag
+             commonest tree of its length what sentences with as many words mostly have
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from pathlib import Path
 from windlass.baseline.bag import BagOfWords
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import Baseline, Pairs, copy, letter_by_letter, most_frequent, most_frequent_tag
+from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
 from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.metrics import find
 
-AnyBaseline = Baseline | BagOfWords | HiddenMarkov
+AnyBaseline = Baseline | BagOfWords | HiddenMarkov | TreeGuess
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
@@ -41,6 +44,8 @@ def fit(train: Pairs, target: str = "text", source: str = "text") -> list[AnyBas
         raise DataError("a baseline needs training examples, and there are none")
     if target == "label":
         return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
+    if target == "tree":
+        return list(tree_guesses(train))
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
@@ -90,7 +95,12 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
     """
     try:
         content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        kinds: dict[str, type[AnyBaseline]] = {"bag of words": BagOfWords, "hidden Markov model": HiddenMarkov}
+        kinds: dict[str, type[AnyBaseline]] = {
+            "bag of words": BagOfWords,
+            "hidden Markov model": HiddenMarkov,
+            RIGHT: TreeGuess,
+            COMMONEST: TreeGuess,
+        }
         return kinds.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -102,6 +112,7 @@ __all__ = [
     "Baseline",
     "HiddenMarkov",
     "Pairs",
+    "TreeGuess",
     "best_baseline",
     "copy",
     "fit",

@@ -23,6 +23,7 @@ from windlass.core.errors import BundleError
 from windlass.core.options import Options, named
 from windlass.data import subwords
 from windlass.data.examples import Source, joined
+from windlass.data.trees import Tree, joined_tokens
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -88,8 +89,23 @@ class UnigramTokens(Options):
     size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
+class TreeTokens(Options):
+    """The brackets of a tree such as (NP (DT the) (NN cat)), from left to right (Vinyals et al. 2015).
+
+    >>> TreeTokens(close="labelled").words
+    'placeholder'
+    """
+
+    kind: Literal["tree"] = "tree"
+    words: Literal["placeholder", "kept"] = Field(
+        "placeholder", description="a place for each, to be filled from the sentence; or the words themselves"
+    )
+    close: Literal["plain", "labelled"] = Field("plain", description="a constituent is closed by ), or by )NP")
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+
 TokenOptions = Annotated[
-    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens,
+    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens | TreeTokens,
     Field(discriminator="kind"),
     named,
 ]
@@ -198,6 +214,9 @@ class TextCodec:
                 return [str(cluster) for cluster in _GRAPHEME.findall(text)]
             case "words":
                 return text.split()
+            case "tree":
+                assert isinstance(self.options.tokens, TreeTokens)
+                return Tree.read(text).tokens(self.options.tokens.words, self.options.tokens.close)
             case "bpe" | "unigram":
                 raise AssertionError("bpe and unigram cut with their model")
             case kind:
@@ -261,6 +280,8 @@ class TextCodec:
         'a k \ufffd'
         """
         found = [REPLACEMENT if n == UNK else self.symbols[n - len(MARKS)] for n in ids if n == UNK or n >= len(MARKS)]
+        if self.options.tokens.kind == "tree":
+            return joined_tokens(found)
         text = (" " if self.options.tokens.kind == "words" else "").join(found)
         if self.model is not None:
             text = text.removeprefix(" ")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windlass.core.errors import DataError
+from windlass.data.trees import Tree
 
 Alignment = tuple[tuple[int, int], ...]
 """Gold links (source place, target place), both counted from 0."""
@@ -67,15 +68,23 @@ class Example:
 
 
 def cut(example: Example, target: str) -> Example:
-    """Where the target is tags, cut the source into the words that they belong to.
+    """Where the target is tags, or a tree, cut the source into the words that they belong to.
 
     >>> one = Example("a cat", ("DET NOUN",), None, Place("tags.tsv", 1))
     >>> cut(one, "tags").source
     ('a', 'cat')
     """
-    if target != "tags":
+    if target not in ("tags", "tree"):
         return example
     words = tuple(example.source.split()) if isinstance(example.source, str) else example.source
+    if target == "tree":
+        try:
+            found = [Tree.read(text) for text in example.targets]
+        except DataError as error:
+            raise DataError(f"{example.place}: {error}") from None
+        if any(tree.words != words for tree in found):
+            raise DataError(f"{example.place}: the words of the tree are not those of the sentence")
+        return replace(example, source=words, targets=tuple(map(str, found)))
     for tags in example.targets:
         if len(tags.split()) != len(words):
             raise DataError(

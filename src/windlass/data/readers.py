@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
 from windlass.core.options import Options
-from windlass.data import conll, tables
+from windlass.data import conll, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, cut
 from windlass.data.files import undecoded
 from windlass.data.findings import Finding, Findings, tally
@@ -44,8 +44,11 @@ class DataOptions(Options):
     3
     """
 
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "labelled", "conll", "conllu"] = Field(
-        "auto", description="auto: by the file's name; labelled: a label, a space and a text a line"
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "labelled", "conll", "conllu", "trees"] = (
+        Field(
+            "auto",
+            description="auto: by the file's name; labelled: a label, a space and a text a line; trees: brackets",
+        )
     )
     source: Column = Field(1, description="column of the input, by number from 1 or by name")
     target: Column = Field(2, description="column of the output, by number from 1 or by name")
@@ -119,7 +122,8 @@ class _Rows:
                 yield cut(example, self.target)
             except DataError as error:
                 what = str(error).removeprefix(f"{example.place}: ")
-                self._add(row.line, 1, "unequal numbers of words and tags", what, "skipped")
+                kind = "unequal numbers of words and tags" if self.target == "tags" else "not a tree"
+                self._add(row.line, 1, kind, what, "skipped")
         for file, places in self.stray.items():
             what = f"spaces around the text on {len(set(places))} lines from here"
             self.found.add(Finding(file, places[0], "stray space", what, "mended"))
@@ -187,6 +191,8 @@ def read(path: DataPath, options: DataOptions | None = None, target: str = "text
     """
     options = options or DataOptions()
     found = Findings(strict=options.strict)
+    if isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
+        return _read_trees(str(path), options, found, target)
     if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, target)):
         return _read_conll(str(path), form, options, found, target)
     table = tables.table(path, options, found)
@@ -207,6 +213,18 @@ def _read_conll(name: str, form: conll.Form, options: DataOptions, found: Findin
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, form)}")
     return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)))
+
+
+def _read_trees(name: str, options: DataOptions, found: Findings, target: str) -> ReadResult:
+    if target not in ("tree", "text"):
+        raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
+    if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
+        raise DataError(f"{name}: a file of trees has no columns; leave these options out")
+    notes: list[str] = []
+    examples = tuple(treebank.examples(name, options, found, target == "text", notes))
+    if not examples:
+        raise DataError(f"{name}: {_nothing_usable(found.entries, 'trees')}")
+    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes))
 
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:

@@ -15,11 +15,12 @@ from pydantic import BeforeValidator, Field
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
 from windlass.data.codecs import EOS, TextCodec, TextOptions
-from windlass.data.examples import Example, Source
+from windlass.data.examples import Example, Source, joined
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
+from windlass.data.trees import with_words
 from windlass.data.words import WordsCodec, WordsOptions
 
 SourceOptions = Annotated[
@@ -106,6 +107,25 @@ class Codecs:
     def pieces(self, source: Source) -> tuple[str, ...]:
         """What the places of the memory stand for."""
         return (*self.source.pieces(source), *([self.source.tokens.token(EOS)] if self.source_end else []))
+
+    def words(self, source: Source) -> list[str]:
+        """The words of a sentence: as its codec cuts them, or else what stands between spaces.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(codec, codec).words("a cab")
+        ['a', 'cab']
+        """
+        return self.source.pieces(source) if isinstance(self.source, WordsCodec) else joined(source).split()
+
+    @property
+    def writes_trees(self) -> bool:
+        """Whether a target is the brackets of a tree, whose words are those of the source."""
+        return isinstance(self.target, TextCodec) and self.target.options.tokens.kind == "tree"
+
+    def write(self, ids: Sequence[int], source: Source) -> str:
+        """The text of a target for a source; a tree gets its words from there."""
+        text = self.target.decode(ids)
+        return with_words(text, self.words(source)) if self.writes_trees else text
 
     def encode(self, source: Source, target: str | None = None, example: Example | None = None) -> Encoded:
         """A source, with its target if there is one, as ids.
