@@ -64,22 +64,20 @@ class Chain:
 
     def best(self, emissions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The most probable tags (B, S), zero on padding, and their score (B,): the Viterbi algorithm."""
-        real, full = mask.t(), mask.all(0).tolist()
-        score = emissions[:, 0] + self.start
-        origins: list[Tensor] = []
-        into = self.pairs.t().contiguous()[None]  # (1, to, from): the maximum is over neighbours in memory
-        for t in range(1, emissions.size(1)):
-            found, origin = (score[:, None] + into).max(2)  # (B, V)
-            found = found + emissions[:, t]
-            origins.append(origin)
-            score = found if full[t] else torch.where(real[t, :, None], found, score)
-        total, tag = (score + self.end).max(1)
-        tags = [tag * real[-1]]
-        for t in range(len(origins), 0, -1):
-            before = origins[t - 1].gather(1, tag[:, None]).squeeze(1)
+        places, real, full = emissions.unbind(1), mask.t(), mask.all(0).tolist()
+        into = self.pairs.t().contiguous()  # (to, from): the maximum is over neighbours in memory
+        scores = [places[0] + self.start]  # of the best way to every tag: (B, V) each
+        for t in range(1, len(places)):
+            found = (scores[-1][:, None] + into).amax(2) + places[t]
+            scores.append(found if full[t] else torch.where(real[t, :, None], found, scores[-1]))
+        total, tag = (scores[-1] + self.end).max(1)
+        tags = [tag]
+        for t in range(len(places) - 1, 0, -1):
+            # Where it came from is asked of the tag that was taken alone: V sums a row, not V * V.
+            before = (scores[t - 1] + into[tag]).argmax(1)
             tag = before if full[t] else torch.where(real[t], before, tag)
-            tags.append(tag * real[t - 1])
-        return torch.stack(tags[::-1], 1), total * real[0]
+            tags.append(tag)
+        return torch.stack(tags[::-1], 1) * mask, total * real[0]
 
 
 class CRF(nn.Module):
