@@ -45,6 +45,7 @@ def test_tokens_and_words_make_the_tree_again(close: str):
     ids = codec.encode(CAT)
     assert len(ids) == 3 + 4 + 3  # three constituents opened and closed, four words
     assert with_words(codec.decode(ids), ["the", "cat", "sleeps", "."]) == CAT
+    assert [codec.token(n) for n in ids[:4]] == ["(S", "(NP", "DT", "NN"]
     assert TextCodec.from_json(codec.to_json()) == codec
     assert codec.unknown("(S (XP (DT a)))") == ("(XP",) + ((")XP",) if close == "labelled" else ())
 

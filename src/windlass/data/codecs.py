@@ -23,7 +23,7 @@ from windlass.core.errors import BundleError
 from windlass.core.options import Options, named
 from windlass.data import subwords
 from windlass.data.examples import Source, joined
-from windlass.data.trees import Tree, joined_tokens
+from windlass.data.trees import Tree, joined_tokens, shown
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -262,12 +262,16 @@ class TextCodec:
     def token(self, number: int) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
+        Of a tree, the place of a word with its tag is shown as the tag.
+
         >>> TextCodec.fit(TextOptions(), ["ab"]).token(EOS)
         '</s>'
         """
         if number < len(MARKS):
             return MARKS[number]
         symbol = self.symbols[number - len(MARKS)]
+        if self.options.tokens.kind == "tree":
+            return shown(symbol)
         return symbol if self.model is None else symbol.replace(" ", SPACE_MARK)
 
     def decode(self, ids: Sequence[int]) -> str:

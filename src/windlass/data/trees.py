@@ -147,6 +147,15 @@ def joined_tokens(tokens: Sequence[str]) -> str:
     return " ".join(")" if token.startswith(")") else token for token in tokens).replace(" )", ")")
 
 
+def shown(token: str) -> str:
+    """A token for people: of a word with its tag, the tag.
+
+    >>> shown("(NP"), shown("(DT _)")
+    ('(NP', 'DT')
+    """
+    return token[1 : -len(PLACE) - 2] if token.endswith(f" {PLACE})") else token
+
+
 def with_words(text: str, words: Sequence[str]) -> str:
     """Put words in their places.
 
