@@ -131,6 +131,18 @@ def test_a_text_that_is_not_cut_gets_its_tags_on_its_own_characters(tags, tmp_pa
     assert "DET" in (tmp_path / "t.html").read_text()
 
 
+@pytest.mark.parametrize("line", ["  \tthe cat runs ", "the  “cat”—don't run!", "cafe\u0301 😀cat’s\u00a0run", " "])
+def test_every_offset_is_in_the_characters_of_the_line_as_it_came(tags, line):
+    ran = windlass("predict", tags / "model", "--json", stdin=f"{line}\r\nthe\n".encode())
+    found, after = map(json.loads, ran.out.splitlines())
+    words = [line[begin:end] for begin, end in found["offsets"]]
+    assert words == found["source_tokens"]
+    assert "".join(words) == "".join(line.split())  # nothing is lost but spaces
+    assert len(found["tokens"]) == len(found["probabilities"]) == len(words)
+    assert all(line[span["begin"] : span["end"]] == span["text"] for span in found["spans"])
+    assert after["offsets"] == [[0, 3]]
+
+
 def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):
     assert "add --task tag" in refused("evaluate", labels / "model", tags / "dev.conllu", "--format", "conllu")
     assert "for a model that tags" in refused("predict", labels / "model", tags / "dev.conllu")

@@ -10,8 +10,8 @@ import windlass
 ROOT = Path(windlass.__file__).parent
 ORDER = """
 core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling language evaluate
-quantise bench baseline explain auto further worker dataset stages experiment api demo_data demo portions flags __init__
-commands cli
+quantise bench baseline explain auto further worker dataset stages experiment comparing api demo_data demo_grammar demo
+portions flags __init__ commands cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -61,14 +61,21 @@ CONTESTANTS = (
 )
 
 
+TAGGERS = (
+    Contestant("windlass", "ours_tagger.py", ("tag",)),
+    Contestant("flair", "flair_tagger.py", ("tag",), "flair"),
+)
+"""Of tagging.py."""
+
+
 def python(contestant: Contestant, peers: Path) -> Path:
     return peers / contestant.peer / "bin" / "python" if contestant.peer else Path(sys.executable)
 
 
-def set_up(peers: Path, names: list[str]) -> dict[str, str]:
+def set_up(peers: Path, names: list[str], contestants: tuple[Contestant, ...] = CONTESTANTS) -> dict[str, str]:
     """Install the peers that are wanted and not there yet; what went wrong is kept in PEER/failed.txt and returned."""
     wrong = {}
-    for contestant in CONTESTANTS:
+    for contestant in contestants:
         if not contestant.peer or contestant.name not in names:
             continue
         folder = peers / contestant.peer
@@ -113,7 +120,7 @@ def versions(contestant: Contestant, peers: Path) -> dict[str, str]:
     """What is installed there, of all that matters to speed."""
     if not contestant.peer:
         return {}
-    wanted = ["joeynmt", "OpenNMT-py", "yoyodyne", "fairseq", "keras", "jax", "torch", "numpy"]
+    wanted = ["joeynmt", "OpenNMT-py", "yoyodyne", "fairseq", "keras", "jax", "flair", "torch", "numpy"]
     done = subprocess.run(
         [python(contestant, peers), "-m", "pip", "list", "--format", "json"], capture_output=True, text=True
     )

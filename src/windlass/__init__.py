@@ -7,8 +7,9 @@
 """
 
 from windlass.api import Trained, fit, load
+from windlass.comparing.compare import compare
 from windlass.core.records import Prediction
 from windlass.core.version import __version__
 from windlass.data.sentences import use_splitter
 
-__all__ = ["Prediction", "Trained", "__version__", "fit", "load", "use_splitter"]
+__all__ = ["Prediction", "Trained", "__version__", "compare", "fit", "load", "use_splitter"]

@@ -20,7 +20,7 @@ from windlass.evaluate import Evaluation, evaluate, predict, score
 from windlass.experiment import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.language import generate
-from windlass.recipe import compose, setting
+from windlass.recipe import compose, override
 from windlass.searching import search_options
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
@@ -136,7 +136,7 @@ def fit(
     'text'
     """
     observer: Observer = Silent() if quiet else RichProgress()
-    own = [_nested(name, value) for name, value in (settings or {}).items()]
+    own = [override(name, value) for name, value in (settings or {}).items()]
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
@@ -160,16 +160,6 @@ def fit(
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device)
     return Trained(outcome.bundle, outcome.dev, outcome.baseline)
-
-
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    content = setting(f"{name}=0")
-    inner = content
-    *path, last = name.split(".")
-    for part in path:
-        inner = inner[part]
-    inner[last] = value
-    return content
 
 
 def load(folder: str | Path, device: str = "cpu") -> Trained:

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from windlass import __version__
-from windlass.commands import chat, language, look, speed, train, use
+from windlass.commands import chat, compare, language, look, speed, train, use
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
 
-__all__ = ["app", "chat", "language", "look", "main", "speed", "train", "use"]
+__all__ = ["app", "chat", "compare", "language", "look", "main", "speed", "train", "use"]
 
 ORDER = (
     *("train", "evaluate", "predict", "score", "generate", "chat", "explain"),
-    *("bench", "quantise", "doctor", "recipes", "demo"),
+    *("compare", "bench", "quantise", "doctor", "recipes", "demo"),
 )
 """How help lists the commands: in the order a user needs them."""
 app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]

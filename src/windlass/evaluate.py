@@ -15,6 +15,7 @@ from windlass.core.records import Hypothesis, Memory, Prediction
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Example, Source, group, joined
 from windlass.data.loader import Encoded
+from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
 from windlass.labelling import choose, judge
@@ -79,7 +80,8 @@ def predict(
                     predictions[places[row]] = prediction
                 continue
         keys = torch.tensor([first_key + places[r] for r in rows])
-        found = search([b.steps for b in bundles], memories, options, nbest, keys)
+        trees = _constraint(first, [texts[places[r]] for r in rows])
+        found = search([b.steps for b in bundles], memories, options, nbest, keys, trees)
         real = _real(memories[0])
         for n, (row, hypotheses) in enumerate(zip(rows, found, strict=True)):
             text = texts[places[row]]
@@ -106,6 +108,14 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     return max(200, 4000 // max(width, 2))
 
 
+def _constraint(bundle: Bundle, texts: Sequence[Source]) -> Constraint | None:
+    """What keeps outputs well-formed, where there is such a thing."""
+    codecs = bundle.codecs
+    if not codecs.writes_trees:
+        return None
+    return WellFormed(codecs.written.symbols, [len(codecs.sentence(text)) for text in texts], bundle.device)
+
+
 def _real(memory: Memory) -> Tensor:
     """Which of the places that a decoder attends to are real: (B, S), or of sentences and their words (B, P * S)."""
     return (memory.mask if memory.lower is None else memory.lower.mask).cpu()
@@ -123,7 +133,7 @@ def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis, real: Tens
         seen = weights.cpu()[:, real] if weights.size(1) == real.numel() else weights[:, : len(pieces)]
         attention = tuple(map(tuple, seen.tolist()))
     return Prediction(
-        text=target.decode(hypothesis.ids, beyond),
+        text=bundle.codecs.write(hypothesis.ids, text),
         tokens=tuple(target.token(i, beyond) for i in hypothesis.ids),
         score=hypothesis.score,
         confidence=math.exp(sum(hypothesis.logprobs)),

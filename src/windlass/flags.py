@@ -26,7 +26,9 @@ AlignmentColumn = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="tsv, csv, jsonl, parquet, parallel, labelled, conll, conllu; else by name"
+        "--format",
+        metavar="NAME",
+        help="tsv, csv, jsonl, parquet, parallel, labelled, conll, conllu, trees; else by name",
     ),
 ]
 Also = Annotated[list[Path] | None, typer.Option("--also", metavar="DIR", help="another model of an ensemble")]

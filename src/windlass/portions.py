@@ -14,9 +14,10 @@ SIZE = 1000
 """Lines at once; from a keyboard, one."""
 
 
-def portions(file: str, longest: int, note: Callable[[str], None]) -> Iterator[list[str]]:
+def portions(file: str, longest: int, note: Callable[[str], None], as_is: bool = False) -> Iterator[list[str]]:
     """The lines of a file, or of stdin for "-"; what had to be mended is noted.
 
+    Spaces around a line are cut off, unless it is wanted `as_is`, where places in it are spoken of.
     A line of more than `longest` characters is cut: the model has seen none such, and reading it could take hours.
 
     >>> import tempfile
@@ -27,10 +28,10 @@ def portions(file: str, longest: int, note: Callable[[str], None]) -> Iterator[l
     [['cat', '', 'dog']]
     """
     if file == "-":
-        yield from _read(sys.stdin.buffer, "stdin", 1 if sys.stdin.isatty() else SIZE, longest, note)
+        yield from _read(sys.stdin.buffer, "stdin", 1 if sys.stdin.isatty() else SIZE, longest, note, as_is)
         return
     with _opened(file) as stream:
-        yield from _read(stream, file, SIZE, longest, note)
+        yield from _read(stream, file, SIZE, longest, note, as_is)
 
 
 def _opened(file: str) -> BinaryIO:
@@ -40,7 +41,9 @@ def _opened(file: str) -> BinaryIO:
         raise DataError(f"{file}: cannot read: {error.strerror}") from None
 
 
-def _read(stream: BinaryIO, name: str, size: int, longest: int, note: Callable[[str], None]) -> Iterator[list[str]]:
+def _read(
+    stream: BinaryIO, name: str, size: int, longest: int, note: Callable[[str], None], as_is: bool
+) -> Iterator[list[str]]:
     number = 0
     while raw := list(islice(stream, size)):
         lines = []
@@ -51,7 +54,7 @@ def _read(stream: BinaryIO, name: str, size: int, longest: int, note: Callable[[
             except UnicodeDecodeError:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
                 note(f"{name}:{number}: not valid UTF-8: what cannot be read is taken as unknown")
-            text = text.strip()
+            text = text.rstrip("\r\n") if as_is else text.strip()
             if len(text) > longest:
                 note(f"{name}:{number}: {len(text):,} characters, of which the model reads the first {longest:,}")
                 text = text[:longest]

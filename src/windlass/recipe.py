@@ -98,7 +98,8 @@ class Recipe(Options):
         encoder, head = self.model.encoder, self.model.head
         if source.kind not in task.sources:
             raise ValueError(f"source: {source.kind}, but task {task.name} reads {' or '.join(task.sources)}")
-        if target.kind != task.target:
+        self._trees_fit()
+        if target.kind != ("text" if task.target == "tree" else task.target):
             raise ValueError(f"target: {target.kind}, but task {task.name} gives {task.target}")
         if head.kind != target.kind:
             raise ValueError(
@@ -141,6 +142,21 @@ class Recipe(Options):
                 raise ValueError(f"train.sampling has no use with model.head: {head.kind}: leave it out")
             if self.vocabulary != "separate":
                 raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
+
+    def _trees_fit(self) -> None:
+        """Trees are written by a task that gives them, and get their words from the sentence."""
+        tokens = getattr(self.target, "tokens", None)
+        writes = tokens is not None and tokens.kind == "tree"
+        if writes != (TASKS[self.task].target == "tree"):
+            raise ValueError(
+                f"target.tokens: tree is for a task that writes trees, not for {self.task}: leave it out"
+                if writes
+                else f"target.tokens: {self.task} writes trees: set target.tokens: tree"
+            )
+        if writes and tokens is not None and tokens.words == "kept":
+            raise ValueError("target.tokens.words: kept has no use: a tree gets its words from the sentence")
+        if writes and self.search is not None and self.search.block_ngrams:
+            raise ValueError("search.block_ngrams has no use for trees, whose brackets repeat: leave it out")
 
     def _text_fits(self) -> None:
         """What is for a language model alone, and what one has no use for; what is for summaries alone."""
@@ -294,6 +310,18 @@ def setting(text: str) -> dict[str, Any]:
     except yaml.YAMLError:
         raise RecipeError(f"--set {text}: the value is not valid YAML; quote it if it is text") from None
     for name in reversed(names):
+        content = {name: content}
+    return content  # type: ignore[no-any-return]
+
+
+def override(key: str, value: Any) -> dict[str, Any]:
+    """The same of a key and a value that is there already.
+
+    >>> override("train.epochs", 5)
+    {'train': {'epochs': 5}}
+    """
+    content = value
+    for name in reversed(key.split(".")):
         content = {name: content}
     return content  # type: ignore[no-any-return]
 

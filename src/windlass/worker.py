@@ -35,9 +35,9 @@ def main() -> None:
     compute = Alone(model)
     while content := receive(orders):
         size = int.from_bytes(content[:8], "little")
-        order, batch = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
+        order, part = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
         torch.manual_seed(member_seed(told["seed"], order["step"], member))
-        scored = compute(batch, order["own"], order["step"])
+        scored = compute(part.batch, order["own"], order["step"], part.carry)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if name in mine and parameter.grad is not None:

@@ -116,3 +116,26 @@ def test_a_row_with_nothing_in_it_has_one_path_of_no_score(given):
     assert not chain.partition(emissions, mask).any()
     assert not chain.path(emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
     assert not chain.marginals(emissions, mask).any()
+
+
+@pytest.mark.parametrize("spread", [1.0, 40.0])
+def test_long_rows_have_the_sums_and_gradients_of_log_space(spread):
+    torch.manual_seed(6)
+    lengths = torch.tensor([23, 20, 9, 8, 4, 1])  # some end where sums are scaled, some beside it
+    mask = torch.arange(23) < lengths[:, None]
+    emissions = (spread * torch.randn(6, 23, V, dtype=torch.float64)).requires_grad_()
+    chain = Chain(*(torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in ((V,), (V, V), (V,))))
+    totals = []
+    for row, length in enumerate(lengths.tolist()):  # step by step, a row at a time
+        a = chain.start + emissions[row, 0]
+        for t in range(1, length):
+            a = torch.logsumexp(a[:, None] + chain.pairs, dim=0) + emissions[row, t]
+        totals.append(torch.logsumexp(a + chain.end, dim=0))
+    found, expected = chain.partition(emissions, mask), torch.stack(totals)
+    assert torch.allclose(found, expected)
+    wanted = (emissions, chain.start, chain.pairs, chain.end)
+    share = torch.arange(1.0, 7.0, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((total * share).sum(), wanted) for total in (found, expected))
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(ours, theirs, strict=True))
+    marginals = chain.marginals(emissions, mask)
+    assert torch.allclose(marginals.sum(-1), mask.double())

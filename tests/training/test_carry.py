@@ -10,12 +10,11 @@ import torch
 from standin import Recorder, newest
 from torch import Tensor, nn
 
-from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Scored
 from windlass.training.loop import fit
 from windlass.training.observe import Silent
 from windlass.training.options import TrainOptions
-from windlass.training.team import Alone, Team
+from windlass.training.team import gathered, share
 
 TEXT = torch.randint(4, 9, (2, 12), generator=torch.Generator().manual_seed(1))
 
@@ -89,10 +88,14 @@ def test_running_text_that_is_stopped_and_resumed_equals_a_run_never_stopped(tmp
     assert torch.equal(whole.e.weight, later.e.weight)
 
 
-def test_running_text_is_not_shared_among_processes():
-    team = Team.__new__(Team)
-    team.members = []
-    team.model = Running()
-    with pytest.raises(TrainingError, match=r"train\.processes: 1"):
-        team(next(Chunks().epoch(0)), 0.0, 0)
-    assert Alone(team.model)(next(Chunks().epoch(0)), 0.0, 0).carry is not None
+def test_every_row_keeps_what_it_carries_on_when_rows_are_shared_out():
+    rows = torch.arange(10.0).view(5, 2)
+    carry, batch = Carry(((rows, -rows), (rows * 2,))), Batch({}, None, torch.arange(5))
+    for members in (1, 2, 3, 5, 7):
+        parts = share(batch, members, carry)
+        assert len(parts) == min(members, 5)
+        for part in parts:
+            assert part.carry is not None
+            assert torch.equal(part.carry.layers[0][0], rows[part.batch.keys])
+        again = gathered([part.carry for part in parts if part.carry], members)
+        assert all(torch.equal(a, b) for a, b in zip(again.tensors().values(), carry.tensors().values(), strict=True))

@@ -15,7 +15,7 @@ from windlass.core.records import Batch, Padded, Record
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
 from windlass.data.loader import Loader
-from windlass.experiment import as_data, encode, fit_codecs, run
+from windlass.experiment import as_data, encode, fit_codecs, run, training_loader
 from windlass.recipe import Recipe, compose
 from windlass.training.observe import Silent
 from windlass.training.processes import team
@@ -64,6 +64,7 @@ def test_every_row_is_shared_out_once_and_padding_is_cut():
     rows = [[4] * n for n in (5, 1, 3, 2, 4)]
     batch = Batch({"source": Padded.of(rows)}, Padded.of(rows), torch.arange(5), torch.zeros(5, 5, 5))
     parts = share(batch, 2)
+    parts = [part.batch for part in parts]
     assert sorted(key for part in parts for key in part.keys.tolist()) == [0, 1, 2, 3, 4]
     assert [part.inputs["source"].values.size(1) for part in parts] == [5, 2]
     assert [tuple(part.alignment.shape) for part in parts if part.alignment is not None] == [(3, 5, 5), (2, 2, 2)]
@@ -125,3 +126,51 @@ def test_a_run_of_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert resumed.fitted.steps == whole.fitted.steps
     assert all(torch.isfinite(tensor).all() for tensor in ours.values())
+
+
+# -- running text
+
+TEXT = "to be or not to be, that is the question: " * 8
+
+
+def language(dropout: float, **train: object) -> Recipe:
+    decoder = {"embedding": {"kind": "learned", "size": 8}, "size": 12, "dropout": dropout}
+    usual = {"chunk": 8, "batch_tokens": 40, "epochs": 2, "threads": 1, "schedule": "constant"}
+    return compose("lm", None, [{"model": {"decoder": decoder}, "train": usual | train, "ngrams": 2, "samples": None}])
+
+
+def test_a_team_carries_on_every_row_of_running_text(tmp_path):
+    recipe = language(dropout=0.0)
+    data = as_data([TEXT], [TEXT[:60]], recipe)
+    bundle = Bundle.new(recipe, fit_codecs(recipe, data.train))
+    save_definition(tmp_path, recipe, bundle.codecs)
+    first, second = list(training_loader(bundle, data.train).epoch(0))[:2]
+    assert first.size == 5
+    with team(bundle.model, tmp_path, 2, seed=1) as members:
+        left = Alone(bundle.model)(first, 0.0, 0).carry
+        whole = Alone(bundle.model)(second, 0.0, 1, left)
+        expected = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
+        theirs = members(first, 0.0, 0).carry
+        found = members(second, 0.0, 1, theirs)
+        for name, p in bundle.model.named_parameters():
+            assert torch.allclose(p.grad, expected[name], atol=1e-6), name
+    assert float(found.loss_sum) == pytest.approx(float(whole.loss_sum), rel=1e-5)
+    for ours, others in ((left, theirs), (whole.carry, found.carry)):
+        for a, b in zip(ours.tensors().values(), others.tensors().values(), strict=True):
+            assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_running_text_in_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp_path):
+    recipe = language(dropout=0.2, processes=2)
+    data = as_data([TEXT], [TEXT[:60]], recipe)
+
+    class Stopping(Silent):
+        def step(self, step):
+            if step.step == 5:  # in the middle of an epoch
+                raise KeyboardInterrupt
+
+    whole = run(recipe, data, tmp_path / "whole", Silent())
+    assert run(recipe, data, tmp_path / "stopped", Stopping()).fitted.reason == "interrupted"
+    resumed = run(recipe, data, tmp_path / "stopped", Silent(), resume=True)
+    ours, theirs = weights(whole.bundle.model), weights(resumed.bundle.model)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -11,6 +11,8 @@ of a label   most frequent                the commonest label
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
              bag of words of each         where tags are of sentences: every sentence by itself
+of a tree    right-branching              with the commonest labels, and every word's commonest tag
+             commonest tree of its length what sentences with as many words mostly have
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ from windlass.baseline.text import (
     most_frequent,
     most_frequent_tag,
 )
+from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
 from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.metrics import find
 
-AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov
+AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov | TreeGuess
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
@@ -57,6 +60,8 @@ def fit(train: Pairs, target: str = "text", source: str = "text", lead: int | No
         return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
     if target == "tags" and source == "document":
         return [most_frequent_tag(train), BagOfEach.fit(train)]
+    if target == "tree":
+        return list(tree_guesses(train))
     if target == "tags":
         return [most_frequent_tag(train), HiddenMarkov.fit(train)]
     found: list[AnyBaseline] = [copy(), most_frequent(train)]
@@ -115,6 +120,8 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
             "bag of words": BagOfWords,
             "bag of words of each": BagOfEach,
             "hidden Markov model": HiddenMarkov,
+            RIGHT: TreeGuess,
+            COMMONEST: TreeGuess,
         }
         return kinds.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
@@ -128,6 +135,7 @@ __all__ = [
     "Baseline",
     "HiddenMarkov",
     "Pairs",
+    "TreeGuess",
     "best_baseline",
     "copy",
     "first_words",

@@ -178,9 +178,10 @@ def predict_command(
     if format is not None:
         raise WindlassError(f"--format {format}: what is predicted for is lines of text, or columns (conll, conllu)")
     done = unknown = cut = longer = 0
+    tags = bundles[0].task.target == "tags"  # which are on the characters of the line
     codec = bundles[0].codecs.source
     pair, documents = isinstance(codec, PairCodec), isinstance(codec, DocumentCodec)
-    for lines in portions(file, bundles[0].recipe.data.max_length * (2 if pair else 1), say):
+    for lines in portions(file, bundles[0].recipe.data.max_length * (2 if pair else 1), say, as_is=tags):
         for number, line in enumerate(lines if pair else [], done + 1):
             if line and line.count("\t") != 1:
                 raise WindlassError(f"line {number}: a pair is two texts with one tab between them, not {line[:60]!r}")

@@ -24,6 +24,7 @@ from windlass.core.options import Options, named
 from windlass.data import subwords
 from windlass.data.cutting import marked, unmarked
 from windlass.data.examples import Source, joined
+from windlass.data.trees import Tree, joined_tokens, shown
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -94,8 +95,23 @@ class UnigramTokens(Options):
     size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
+class TreeTokens(Options):
+    """The brackets of a tree such as (NP (DT the) (NN cat)), from left to right (Vinyals et al. 2015).
+
+    >>> TreeTokens(close="labelled").words
+    'placeholder'
+    """
+
+    kind: Literal["tree"] = "tree"
+    words: Literal["placeholder", "kept"] = Field(
+        "placeholder", description="a place for each, to be filled from the sentence; or the words themselves"
+    )
+    close: Literal["plain", "labelled"] = Field("plain", description="a constituent is closed by ), or by )NP")
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+
 TokenOptions = Annotated[
-    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens,
+    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens | TreeTokens,
     Field(discriminator="kind"),
     named,
 ]
@@ -204,6 +220,9 @@ class TextCodec:
                 return [str(cluster) for cluster in _GRAPHEME.findall(text)]
             case "words":
                 return text.split() if not self._by_punctuation else marked(text)
+            case "tree":
+                assert isinstance(self.options.tokens, TreeTokens)
+                return Tree.read(text).tokens(self.options.tokens.words, self.options.tokens.close)
             case "bpe" | "unigram":
                 raise AssertionError("bpe and unigram cut with their model")
             case kind:
@@ -254,7 +273,8 @@ class TextCodec:
     def token(self, number: int, more: Sequence[str] = ()) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
-        `more` are symbols beyond the codec's own, which a source brought with it.
+        `more` are symbols beyond the codec's own, which a source brought with it. Of a tree, the place of a word with
+        its tag is shown as the tag.
 
         >>> codec = TextCodec.fit(TextOptions(), ["ab"])
         >>> codec.token(EOS), codec.token(6, more=["z"])
@@ -265,6 +285,8 @@ class TextCodec:
         if number >= len(self):
             return more[number - len(self)]
         symbol = self.symbols[number - len(MARKS)]
+        if self.options.tokens.kind == "tree":
+            return shown(symbol)
         return symbol if self.model is None else symbol.replace(" ", SPACE_MARK)
 
     def find(self, piece: str) -> int:
@@ -292,6 +314,8 @@ class TextCodec:
             for n in ids
             if n == UNK or n >= first
         ]
+        if self.options.tokens.kind == "tree":
+            return joined_tokens(found)
         if self._by_punctuation:
             text = unmarked(found)
         else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windlass.core.errors import DataError
+from windlass.data.trees import Tree
 
 Alignment = tuple[tuple[int, int], ...]
 """Gold links (source place, target place), both counted from 0."""
@@ -72,16 +73,24 @@ class Example:
 
 
 def cut(example: Example, target: str, document: Split | None = None) -> Example:
-    """Where the target is tags, cut the source into the words that they belong to; of a document, into sentences.
+    """Where the target is tags, or a tree, cut the source into the words that they belong to; a document, sentences.
 
     >>> one = Example("a cat", ("DET NOUN",), None, Place("tags.tsv", 1))
     >>> cut(one, "tags").source
     ('a', 'cat')
     """
-    if target != "tags":
+    if target not in ("tags", "tree"):
         return example
     source = example.source
     parts = source if not isinstance(source, str) else tuple(source.split() if document is None else document(source))
+    if target == "tree":
+        try:
+            found = [Tree.read(text) for text in example.targets]
+        except DataError as error:
+            raise DataError(f"{example.place}: {error}") from None
+        if any(tree.words != parts for tree in found):
+            raise DataError(f"{example.place}: the words of the tree are not those of the sentence")
+        return replace(example, source=parts, targets=tuple(map(str, found)))
     for tags in example.targets:
         if len(tags.split()) != len(parts):
             what, how = ("words", "both are separated by spaces") if document is None else ("sentences", HOW)

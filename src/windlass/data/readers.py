@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
 from windlass.core.options import Options
-from windlass.data import conll, tables
+from windlass.data import conll, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Source, Split, cut, joined
 from windlass.data.files import undecoded
 from windlass.data.findings import Finding, Findings, tally
@@ -44,8 +44,11 @@ class DataOptions(Options):
     3
     """
 
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "labelled", "conll", "conllu"] = Field(
-        "auto", description="auto: by the file's name; labelled: a label, a space and a text a line"
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "parallel", "labelled", "conll", "conllu", "trees"] = (
+        Field(
+            "auto",
+            description="auto: by the file's name; labelled: a label, a space and a text a line; trees: brackets",
+        )
     )
     source: Column = Field(1, description="column of the input, by number from 1 or by name")
     target: Column = Field(2, description="column of the output, by number from 1 or by name")
@@ -131,11 +134,8 @@ class _Rows:
                 yield cut(example, self.target, self.document)
             except DataError as error:
                 what = str(error).removeprefix(f"{example.place}: ")
-                kind = (
-                    "unequal numbers of words and tags"
-                    if self.document is None
-                    else "unequal numbers of sentences and tags"
-                )
+                parts = "words" if self.document is None else "sentences"
+                kind = f"unequal numbers of {parts} and tags" if self.target == "tags" else "not a tree"
                 self._add(row.line, 1, kind, what, "skipped")
         for file, places in self.stray.items():
             what = f"spaces around the text on {len(set(places))} lines from here"
@@ -226,6 +226,8 @@ def read(
     """
     options = options or DataOptions()
     found = Findings(strict=options.strict)
+    if isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
+        return _read_trees(str(path), options, found, target)
     shape = target if document is None else "text"
     if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, shape)):
         if document is not None:
@@ -249,6 +251,18 @@ def _read_conll(name: str, form: conll.Form, options: DataOptions, found: Findin
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, form)}")
     return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)))
+
+
+def _read_trees(name: str, options: DataOptions, found: Findings, target: str) -> ReadResult:
+    if target not in ("tree", "text"):
+        raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
+    if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
+        raise DataError(f"{name}: a file of trees has no columns; leave these options out")
+    notes: list[str] = []
+    examples = tuple(treebank.examples(name, options, found, target == "text", notes))
+    if not examples:
+        raise DataError(f"{name}: {_nothing_usable(found.entries, 'trees')}")
+    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes))
 
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:

@@ -17,11 +17,12 @@ from windlass.core.records import Batch
 from windlass.data import copies
 from windlass.data.codecs import EOS, TextCodec, TextOptions
 from windlass.data.documents import DocumentCodec, DocumentOptions
-from windlass.data.examples import Example, Source
+from windlass.data.examples import Example, Source, joined
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
+from windlass.data.trees import with_words
 from windlass.data.words import WordsCodec, WordsOptions
 
 SourceOptions = Annotated[
@@ -129,6 +130,25 @@ class Codecs:
         if isinstance(self.source, DocumentCodec):
             return tuple(word for part in self.source.parts(source) for word in part.words)
         return self.pieces(source)
+
+    def sentence(self, source: Source) -> list[str]:
+        """The words of a sentence: as its codec cuts them, or else what stands between spaces.
+
+        >>> codec = TextCodec.fit(TextOptions(), ["abc"])
+        >>> Codecs(codec, codec).sentence("a cab")
+        ['a', 'cab']
+        """
+        return self.source.pieces(source) if isinstance(self.source, WordsCodec) else joined(source).split()
+
+    @property
+    def writes_trees(self) -> bool:
+        """Whether a target is the brackets of a tree, whose words are those of the source."""
+        return isinstance(self.target, TextCodec) and self.target.options.tokens.kind == "tree"
+
+    def write(self, ids: Sequence[int], source: Source) -> str:
+        """The text of a target for a source: its own words come from there, and those of a tree."""
+        text = self.written.decode(ids, self.beyond(source))
+        return with_words(text, self.sentence(source)) if self.writes_trees else text
 
     def encode(self, source: Source, target: str | None = None, example: Example | None = None) -> Encoded:
         """A source, with its target if there is one, as ids.

@@ -15,8 +15,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from windlass.core.errors import RecipeError
 from windlass.core.records import Hypothesis, Memory, Padded, Record
 from windlass.decoding.choose import best, block_ngrams, draw
+from windlass.decoding.constraint import Constraint
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
 from windlass.decoding.walk import Steps, Walker, prepared
 
@@ -32,11 +34,12 @@ def search(
     options: SearchOptions,
     nbest: int = 1,
     keys: Tensor | None = None,
+    constraint: Constraint | None = None,
 ) -> list[list[Hypothesis]]:
     """Find outputs for every row of a memory (one memory a head).
 
     `nbest` is how many to return: the best of a beam (which is at least so wide), or so many samples; greedy search
-    has one. `keys` (B,) name the rows for sampling.
+    has one. `keys` (B,) name the rows for sampling. A `constraint` says what may be written; scores stay the model's.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
@@ -49,18 +52,21 @@ def search(
     limits = _limits(memories[0], options)
     if not limits.numel():
         return []
+    if constraint is not None:
+        if options.block_ngrams:
+            raise RecipeError("block_ngrams may leave nothing that is well-formed: leave it out")
+        limits = torch.maximum(limits, constraint.shortest)
     keys = torch.arange(limits.numel()) if keys is None else keys.cpu()
     if isinstance(options, Beam):
-        return _beam(walker, memories, options, nbest, limits)
+        return _beam(walker, memories, options, nbest, limits, constraint)
     if isinstance(options, Sample):
         found: list[list[Hypothesis]] = [[] for _ in range(limits.numel())]
         for copy in range(nbest):
-            for hypotheses, one in zip(
-                found, _unroll(walker, memories, options, limits, keys + (copy << 40)), strict=True
-            ):
+            drawn = _unroll(walker, memories, options, limits, keys + (copy << 40), constraint)
+            for hypotheses, one in zip(found, drawn, strict=True):
                 hypotheses.append(one)
         return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in found]
-    return [[one] for one in _unroll(walker, memories, options, limits, keys)]
+    return [[one] for one in _unroll(walker, memories, options, limits, keys, constraint)]
 
 
 def _limits(memory: Memory, options: SearchOptions) -> Tensor:
@@ -69,21 +75,30 @@ def _limits(memory: Memory, options: SearchOptions) -> Tensor:
 
 
 class _History:
-    """The tokens of every row so far (N, t), where repeated runs are forbidden; else nothing is kept."""
+    """What may not come next. Kept are the tokens of every row so far (N, t), where repeated runs are forbidden, and
+    the state of a constraint, where there is one.
+    """
 
-    def __init__(self, rows: int, options: SearchOptions, device: torch.device):
-        self.n = options.block_ngrams
+    def __init__(self, limits: Tensor, options: SearchOptions, constraint: Constraint | None, k: int = 1):
+        self.n, self.constraint = options.block_ngrams, constraint
         self.never = (PAD, BOS) if options.unknown else (PAD, BOS, UNK)
-        self.tokens = torch.empty(rows, 0, dtype=torch.long, device=device) if self.n else None
+        rows = limits.numel() * k
+        self.tokens = torch.empty(rows, 0, dtype=torch.long, device=limits.device) if self.n else None
+        self.state = None if constraint is None else constraint.begin(limits).repeat(k)
 
     def forbid(self, logprobs: Tensor) -> Tensor:
-        """Rule out the padding and start marks, which no target holds, and repeated runs; if told, the unknown."""
+        """Rule out the marks that no target holds, repeated runs, what the constraint does; if told, the unknown."""
         for mark in self.never:
             logprobs[:, mark] = -torch.inf
+        if self.constraint is not None:
+            logprobs = logprobs.masked_fill(~self.constraint.allowed(self.state), -torch.inf)
         return logprobs if self.tokens is None else block_ngrams(logprobs, self.tokens, self.n)
 
     def add(self, tokens: Tensor, rows: Tensor | None = None) -> None:
         """One token more for every row, or for those rows that go on."""
+        if self.constraint is not None and self.state is not None:
+            before = self.state if rows is None else self.state.select(rows)
+            self.state = self.constraint.step(before, tokens)
         if self.tokens is not None:
             kept = self.tokens if rows is None else self.tokens[rows]
             self.tokens = torch.cat([kept, tokens[:, None]], dim=1)
@@ -91,6 +106,7 @@ class _History:
     def keep(self, rows: Tensor) -> None:
         """Go on with some rows."""
         self.tokens = None if self.tokens is None else self.tokens[rows]
+        self.state = None if self.state is None else self.state.select(rows)
 
 
 @dataclass(frozen=True)
@@ -105,14 +121,19 @@ class _Trail:
 
 
 def _unroll(
-    walker: Walker, memories: Sequence[Memory], options: Greedy | Sample, limits: Tensor, keys: Tensor
+    walker: Walker,
+    memories: Sequence[Memory],
+    options: Greedy | Sample,
+    limits: Tensor,
+    keys: Tensor,
+    constraint: Constraint | None,
 ) -> list[Hypothesis]:
     """Follow one hypothesis a sentence, greedily or by chance."""
     B, device = limits.numel(), limits.device
     walk = walker.begin(memories)
     tokens = torch.full((B,), BOS, device=device)
     rows = torch.arange(B, device=device)  # which sentence each live row is
-    history = _History(B, options, device)
+    history = _History(limits, options, constraint)
     trails: list[_Trail] = []
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     for t in range(int(limits.max())):
@@ -158,7 +179,12 @@ class _Pool(Record):
 
 
 def _beam(
-    walker: Walker, memories: Sequence[Memory], options: Beam, nbest: int, limits: Tensor
+    walker: Walker,
+    memories: Sequence[Memory],
+    options: Beam,
+    nbest: int,
+    limits: Tensor,
+    constraint: Constraint | None,
 ) -> list[list[Hypothesis]]:
     """Keep K hypotheses a sentence until no live one can still enter its n-best list.
 
@@ -175,7 +201,7 @@ def _beam(
     tokens = torch.full((B * K,), BOS, device=device)
     rows = torch.arange(B, device=device)
     each, here = rows[:, None] * K, torch.arange(K, device=device)
-    history = _History(B * K, options, device)
+    history = _History(limits, options, constraint, K)
     trails: list[_Trail] = []
     nothing = torch.zeros(B, M, dtype=torch.long, device=device)
     pool = _Pool(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)

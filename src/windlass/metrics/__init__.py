@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, labels, rouge, spans, text, variety
+from windlass.metrics import edit, labels, rouge, spans, text, trees, variety
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -59,6 +59,12 @@ METRICS: dict[str, Metric] = {
         Metric("span_f1", "F1 of whole spans with their labels, as conlleval counts them", True, spans.span_f1),
         Metric("span_precision", "found spans that are right", True, spans.span_f1),
         Metric("span_recall", "spans that are found", True, spans.span_f1),
+        Metric(
+            "bracket_f1", "F1 of the constituents of trees with their labels, as evalb counts", True, trees.bracket_f1
+        ),
+        Metric("bracket_precision", "found constituents that are right", True, trees.bracket_f1),
+        Metric("bracket_recall", "constituents that are found", True, trees.bracket_f1),
+        Metric("well_formed", "outputs that are a tree of the sentence's words", True, trees.bracket_f1),
     )
 }
 """Every metric of text by its name."""

@@ -5,6 +5,7 @@ from windlass.tasks.classify import CLASSIFY
 from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.entail import ENTAIL
 from windlass.tasks.lm import LM
+from windlass.tasks.parse import PARSE, UNPARSE
 from windlass.tasks.pronounce import PRONOUNCE
 from windlass.tasks.reply import REPLY
 from windlass.tasks.summarise import SUMMARISE
@@ -15,7 +16,7 @@ from windlass.tasks.translate import TRANSLATE
 from windlass.tasks.transliterate import TRANSLITERATE
 
 _ALL = (
-    *(PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT),
+    *(PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT, PARSE, UNPARSE),
     *(CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, ENTAIL, LM),
 )
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}

@@ -3,7 +3,8 @@
 On a CPU two processes of one thread often do more than one process of two: small products do not fill a second
 thread, and nothing waits at the end of every product. Each process takes every n-th row of a batch; their gradients
 are added, weighed by how many tokens each had, so that the sum is that of the whole batch. A member draws its random
-numbers from the seed, the step and its own number, so that a run which is resumed makes the same steps.
+numbers from the seed, the step and its own number, so that a run which is resumed makes the same steps. What running
+text carries on goes to a member with its rows and comes back with its sums: a member keeps nothing from step to step.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.records import Batch, Carry, Padded, Scored
+from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
 
@@ -57,15 +59,46 @@ class Alone:
         return scored.map(Tensor.detach)
 
 
-def share(batch: Batch, members: int) -> list[Batch]:
+@dataclass(frozen=True)
+class Part(Record):
+    """What a member gets of a batch, and of what the batch before left.
+
+    >>> Part(Batch({}, None, torch.arange(2))).carry is None
+    True
+    """
+
+    batch: Batch
+    carry: Carry | None = None
+
+
+def share(batch: Batch, members: int, carry: Carry | None = None) -> list[Part]:
     """Every n-th row for each of n members, without the padding that only the others' rows needed.
 
     >>> batch = Batch({"source": Padded.of([[4, 5, 6], [7]])}, None, torch.arange(2))
-    >>> [part.inputs["source"].values.tolist() for part in share(batch, 2)]
+    >>> [part.batch.inputs["source"].values.tolist() for part in share(batch, 2)]
     [[[4, 5, 6]], [[7]]]
     """
-    parts = [batch.select(torch.arange(first, batch.size, members)) for first in range(min(members, batch.size))]
-    return [_narrow(part) for part in parts]
+    every = [torch.arange(first, batch.size, members) for first in range(min(members, batch.size))]
+    return [Part(_narrow(batch.select(rows)), None if carry is None else carry.select(rows)) for rows in every]
+
+
+def gathered(parts: Sequence[Carry], members: int) -> Carry:
+    """What `share` took apart, the rows again in their order.
+
+    >>> whole = Carry(((torch.arange(5.0)[:, None],),))
+    >>> apart = [whole.select(torch.arange(first, 5, 2)) for first in range(2)]
+    >>> gathered(apart, 2).layers[0][0].flatten().tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    taken = [part.tensors() for part in parts]
+    whole = {}
+    for name, first in taken[0].items():
+        whole[name] = first.new_empty(sum(part[name].size(0) for part in taken), *first.shape[1:])
+        for n, part in enumerate(taken):
+            whole[name][n::members] = part[name]
+    found = Carry.of(whole)
+    assert found is not None
+    return found
 
 
 def _narrow(batch: Batch) -> Batch:
@@ -239,9 +272,7 @@ class Team:
 
     def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
         """Share the batch out, do this process's part, and add everything up."""
-        if batch.continues is not None:
-            raise TrainingError("running text is carried on in one process: set train.processes: 1")
-        parts = share(batch, len(self.members) + 1)
+        parts = share(batch, len(self.members) + 1, carry)
         busy = self.members[: len(parts) - 1]
         try:
             for member, part in zip(busy, parts[1:], strict=True):
@@ -250,13 +281,15 @@ class Team:
                 send(member.stdin, len(order).to_bytes(8, "little") + order + pack(part))
         except BrokenPipeError:
             raise TrainingError("a process of the run has died: resume with --set train.processes=1") from None
-        mine = Alone(self.model)(parts[0], own, step)
+        mine = Alone(self.model)(parts[0].batch, own, step, parts[0].carry)
         scored = [mine, *(unpack(self._reply(member)) for member in busy)]
         self._add([float(one.count) for one in scored])
+        carried = [one.carry for one in scored if one.carry is not None]
         return Scored(
             torch.stack([one.loss_sum for one in scored]).sum(),
             torch.stack([one.count for one in scored]).sum(),
             {name: torch.stack([(one.terms or {})[name] for one in scored]).sum() for name in scored[0].terms or {}},
+            gathered(carried, len(self.members) + 1) if carried else None,
         )
 
     @torch.no_grad()

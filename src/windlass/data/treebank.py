@@ -1,0 +1,121 @@
+"""Files of bracketed trees, one or more lines a tree, as treebanks have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass.core.errors import DataError
+from windlass.data.examples import Example, Place
+from windlass.data.files import lines, undecoded
+from windlass.data.findings import Finding, Findings
+from windlass.data.trees import Tree
+
+if TYPE_CHECKING:
+    from windlass.data.readers import DataOptions
+
+_SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".brackets")
+PENN = ".mrg"
+"""Of files as the Penn Treebank has them, with function tags (NP-SBJ) and traces (-NONE-), which are left out."""
+
+
+def is_treebank(path: str, format: str) -> bool:
+    """Whether a file holds trees, by what was asked for or by its name.
+
+    >>> is_treebank("wsj_0001.mrg", "auto"), is_treebank("a.tsv", "auto"), is_treebank("a.txt", "trees")
+    (True, False, True)
+    """
+    return format == "trees" or (format == "auto" and _suffix(path) in _SUFFIXES)
+
+
+def _suffix(path: str) -> str:
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
+    return suffixes[-1] if suffixes else ""
+
+
+def texts(name: str, found: Findings) -> Iterator[tuple[int, str]]:
+    """The text of every tree with the line where it begins.
+
+    A bracket that is never closed costs the line it is on, not the rest of the file.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.mrg"
+    >>> _ = path.write_text("(S (NP I)\\n   (VP see))\\n\\n(S (NP you)\\n(S (VP go))\\n")
+    >>> findings = Findings()
+    >>> [line for line, _ in texts(str(path), findings)], findings.entries[0].line
+    ([1, 5], 4)
+    """
+    every = list(lines(name, found))
+    n = 0
+    while n < len(every):
+        begin, first = every[n]
+        if not first.strip():
+            n += 1
+            continue
+        end = _end(every, n)
+        if end is None:
+            what = "it closes what is not open" if first.count(")") > first.count("(") else "a bracket is never closed"
+            found.add(Finding(name, begin, "not a tree", what, "skipped"))
+            n += 1
+            continue
+        yield begin, " ".join(text.strip() for _, text in every[n : end + 1])
+        n = end + 1
+
+
+def _end(every: list[tuple[int, str]], begin: int) -> int | None:
+    """The line on which all that was opened is closed."""
+    depth = 0
+    for n in range(begin, len(every)):
+        text = every[n][1]
+        depth += text.count("(") - text.count(")")
+        if depth <= 0:
+            return n if depth == 0 else None
+    return None
+
+
+def examples(name: str, options: DataOptions, found: Findings, reverse: bool, notes: list[str]) -> Iterator[Example]:
+    """The trees of a file as examples: a sentence and its tree, or, in `reverse`, a tree and its sentence.
+
+    >>> import tempfile
+    >>> from windlass.data.readers import DataOptions
+    >>> path = Path(tempfile.mkdtemp()) / "a.mrg"
+    >>> _ = path.write_text("( (S (NP-SBJ (PRP I)) (VP (VBP see) (NP (-NONE- *T*)))) )")
+    >>> said = []
+    >>> one = next(examples(str(path), DataOptions(), Findings(), False, said))
+    >>> one.source, one.target
+    (('I', 'see'), '(S (NP (PRP I)) (VP (VBP see)))')
+    """
+    cleaned = 0
+    for line, text in texts(name, found):
+        try:
+            if bad := undecoded(text):
+                raise DataError(bad)
+            whole = Tree.read(text)
+            tree = _as_people_read(whole) if _suffix(name) == PENN else whole
+            if tree is None:
+                raise DataError("a tree without words")
+            length = sum(map(len, tree.words)) + len(tree.words)
+            if length > options.max_length:
+                raise DataError(f"the sentence has {length} characters, more than max_length {options.max_length}")
+        except DataError as error:
+            found.add(Finding(name, line, "not a tree", str(error).removeprefix("not a tree: "), "skipped"))
+            continue
+        cleaned += tree != whole
+        sentence = tree.words
+        if reverse:
+            yield Example(str(tree), (" ".join(sentence),), None, Place(name, line))
+        else:
+            yield Example(sentence, (str(tree),), None, Place(name, line))
+    if cleaned:
+        notes.append(f"{name}: function tags (NP-SBJ is NP) and traces (-NONE-) are left out, in {cleaned:,} trees")
+
+
+def _as_people_read(tree: Tree) -> Tree | None:
+    """Without traces, and without what is behind a label; None where nothing is left."""
+    if tree.label == "-NONE-":
+        return None
+    parts = tuple(p for part in tree.parts if (p := part if isinstance(part, str) else _as_people_read(part)))
+    label = tree.label if tree.label.startswith("-") else tree.label.split("-")[0].split("=")[0]
+    return replace(tree, label=label, parts=parts) if parts else None

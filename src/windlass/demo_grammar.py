@@ -1,0 +1,105 @@
+"""A small grammar of English whose sentences come with their trees: to try parsing without a treebank.
+
+Where a phrase belongs follows from its words (`of` goes with a noun, `with` with a verb, `near` with a noun and seldom
+with a verb), so that a parser has to look at words and not only at their tags.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from windlass.data.trees import Tree
+
+Rule = tuple[float, tuple[str, ...]]
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "S": (
+        (5, ("NP", "VP", ".")),
+        (1, ("PP", ",", "NP", "VP", ".")),
+        (1, ("SBAR", ",", "NP", "VP", ".")),
+        (0.7, ("S1", "CC", "S1", ".")),
+    ),
+    "S1": ((1, ("NP", "VP")),),
+    "NP": (
+        (4, ("DT", "NN")),
+        (2, ("DT", "JJ", "NN")),
+        (2, ("DTs", "NNS")),
+        (1, ("JJ", "NNS")),
+        (2, ("PRP",)),
+        (1.5, ("NNP",)),
+        (1.2, ("NP", "PPof")),
+        (0.5, ("NP", "PPnear")),
+        (0.6, ("NP", "CC", "NP")),
+        (0.6, ("NP", "REL")),
+    ),
+    "VP": (
+        (2, ("VBZ",)),
+        (4, ("VBD", "NP")),
+        (2, ("VBD", "NP", "PPwith")),
+        (0.3, ("VBD", "NP", "PPnear")),
+        (1, ("VBD", "SBAR1")),
+        (0.8, ("MD", "VPbase")),
+        (0.7, ("VBD", "ADVP")),
+    ),
+    "VPbase": ((2, ("VB", "NP")), (1, ("VB", "NP", "PPwith")), (0.5, ("VB", "ADVP"))),
+    "ADVP": ((3, ("RB",)), (1, ("RB", "RB"))),
+    "PP": ((1, ("IN", "NP")),),
+    "PPof": ((1, ("INof", "NP")),),
+    "PPwith": ((1, ("INwith", "NP")),),
+    "PPnear": ((1, ("IN", "NP")),),
+    "SBAR": ((1, ("INwhen", "S1")),),
+    "SBAR1": ((1, ("INthat", "S1")),),
+    "REL": ((1, ("WHNP", "VP")),),
+    "WHNP": ((1, ("WP",)),),
+}
+WORDS = {
+    "DT": "the a every this some", "DTs": "the some these",
+    "NN": "cat dog king letter garden river child telescope key house",
+    "NNS": "cats dogs letters keys children houses", "JJ": "old small green clever quiet strange",
+    "PRP": "she he it they", "NNP": "Anna Boris Maria Pierre", "VBZ": "sleeps waits laughs sings",
+    "VBD": "saw found wrote heard opened carried watched", "VB": "see find open carry watch", "MD": "will can may must",
+    "RB": "slowly often again quietly soon", "CC": "and or but", "IN": "near behind under", "INof": "of",
+    "INwith": "with", "INwhen": "when because while", "INthat": "that", "WP": "who that", ".": ". ! ?", ",": ",",
+}  # fmt: skip
+SHOWN = {
+    "S1": "S", "VPbase": "VP", "PPof": "PP", "PPwith": "PP", "PPnear": "PP", "SBAR1": "SBAR", "REL": "SBAR",
+    "DTs": "DT", "INof": "IN", "INwith": "IN", "INwhen": "IN", "INthat": "IN",
+}  # fmt: skip
+"""What a symbol of the grammar is called in a tree."""
+DEEPEST = 7
+"""Below this many constituents, those that hold themselves are no longer drawn."""
+
+
+def _grown(symbol: str, chance: random.Random, depth: int) -> Tree:
+    label = SHOWN.get(symbol, symbol)
+    if symbol in WORDS:
+        return Tree(label, (chance.choice(WORDS[symbol].split()),))
+    rules = RULES[symbol]
+    if depth >= DEEPEST:
+        rules = tuple(r for r in rules if not {"NP", "SBAR1", "S1"} & set(r[1])) or rules[:1]
+    (parts,) = chance.choices([parts for _, parts in rules], [weight for weight, _ in rules])
+    return Tree(label, tuple(_grown(part, chance, depth + 1) for part in parts))
+
+
+def grammar_trees(count: int, seed: int = 1, longest: int = 24) -> list[Tree]:
+    """So many different trees, of sentences that are no longer than `longest` words; the same seed, the same trees.
+
+    >>> trees = grammar_trees(3)
+    >>> print(trees[0])
+    (S ...)
+    >>> trees == grammar_trees(3), len({tree.words for tree in trees})
+    (True, 3)
+    """
+    found: dict[tuple[str, ...], Tree] = {}
+    drawn = _draws(random.Random(seed))
+    while len(found) < count:
+        tree = next(drawn)
+        if len(tree.words) <= longest:
+            found.setdefault(tree.words, tree)
+    return list(found.values())
+
+
+def _draws(chance: random.Random) -> Iterator[Tree]:
+    while True:
+        yield _grown("S", chance, 0)

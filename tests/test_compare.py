@@ -1,0 +1,238 @@
+"""Comparing: every recipe with every seed, once; a run that fails or is stopped loses nothing of the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command import TINY, refused, windlass
+from windlass import compare
+from windlass.comparing import trial as trials
+from windlass.comparing.candidates import candidates, varied
+from windlass.comparing.progress import Course
+from windlass.comparing.table import Comparison, Spread
+from windlass.comparing.trial import Failed, Trial
+from windlass.core.errors import RecipeError, WindlassError
+from windlass.recipe import compose, setting
+from windlass.training.observe import Step
+
+QUICK = [*TINY, "--set", "train.epochs=1", "--set", "search=greedy"]
+
+
+def trial(name: str, seed: int, wer: float, seconds: float = 10.0, group: str = "", rate: float | None = 90.0) -> Trial:
+    dev, cheap = {"wer": wer, "per": wer / 4}, {"wer": 95.0, "per": 60.0}
+    return Trial(group, name, seed, "pronounce", "wer", 1200, 0.5, seconds, 50, 5.0, rate, dev, None, "copy", cheap)
+
+
+# -- what is compared
+
+
+def test_keys_joined_by_plus_change_together_and_others_with_every_one():
+    vary = [varied("model.encoder.cell+model.decoder.cell=gru,lstm"), varied("train.epochs=1,2,3")]
+    found = candidates(task="pronounce", vary=vary)
+    assert [c.name for c in found][:4] == ["gru, epochs=1", "gru, epochs=2", "gru, epochs=3", "lstm, epochs=1"]
+    assert all(c.recipe.model.encoder.cell.kind == c.recipe.model.decoder.cell.kind for c in found)
+
+
+def test_a_value_may_be_a_mapping_with_commas_in_it():
+    assert varied("a=gru,{kind: gru, reset: before},[1, 2]")[1] == ("gru", {"kind": "gru", "reset": "before"}, [1, 2])
+
+
+def test_recipes_of_different_data_are_groups_of_their_own(tmp_path: Path):
+    for name, task in (("one", "pronounce"), ("two", "classify")):
+        (tmp_path / f"{name}.yaml").write_text(f"task: {task}\n")
+    files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    found = candidates(files, vary=[varied("model.encoder.cell=gru,lstm")])
+    names = [("pronounce", "gru"), ("pronounce", "lstm"), ("classify", "gru"), ("classify", "lstm")]
+    assert [(c.group, c.name) for c in found] == names
+
+
+def test_recipes_of_the_same_data_are_told_apart_by_their_files(tmp_path: Path):
+    for name, size in (("small", 8), ("large", 16)):
+        (tmp_path / f"{name}.yaml").write_text(f"task: pronounce\nmodel: {{encoder: {{size: {size}}}}}\n")
+    found = candidates([tmp_path / "small.yaml", tmp_path / "large.yaml"])
+    assert [(c.group, c.name) for c in found] == [("", "small"), ("", "large")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name what to compare"),
+        (["--task", "pronounce", "--vary", "train.epochs"], "write it as key=value,value"),
+        (["--task", "pronounce", "--vary", "train.epoch=1,2"], "train.epoch: unknown key; did you mean 'epochs'?"),
+        (["--task", "pronounce", "--seeds", "x"], "give how many, such as 3"),
+        (["no-such.yaml"], "no-such.yaml: cannot read the recipe"),
+        (["--task", "pronounce", "--test", "a.tsv", "--test", "b.tsv"], "2 test files for 0 recipes"),
+        (["--task", "pronounce", "--vary", "train.epochs=1,1"], "two candidates are called 'epochs=1'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(tmp_path: Path, arguments, said):
+    assert said in refused("compare", *arguments, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# -- means and deviations
+
+
+def test_mean_and_deviation_are_over_seeds_with_one_less_than_their_number():
+    assert Spread.of([10.0, 12.0, 14.0]) == Spread(12.0, 2.0)
+    assert Spread.of([10.0]) == Spread(10.0, 0.0)
+
+
+def test_the_best_goes_by_the_mean_and_by_which_way_is_up():
+    found = Comparison((trial("gru", 1, 20), trial("gru", 2, 30), trial("lstm", 1, 26), trial("lstm", 2, 26)))
+    assert found.best() == "gru"  # 25 against 26, of an error rate
+    assert "| gru | 2 | 1,200 | 0.50 | 10s ± 0s | 90 | 25.00 ± 7.07 |" in found.markdown()
+    assert "| baseline: copy |" in found.markdown()
+
+
+def test_failed_runs_are_named_and_counted_out():
+    found = Comparison((trial("gru", 1, 20),), (Failed("", "gru", 2, "the loss is not a number"),))
+    assert found.rows[0].seeds == (1,)
+    assert "- gru, seed 2 failed: the loss is not a number" in found.markdown()
+
+
+def test_time_left_counts_what_runs_and_what_waits():
+    course = Course([("", "a", 1), ("", "b", 1), ("", "a", 2), ("", "b", 2)], jobs=1, quiet=True)
+    assert course.left is None
+    course.ended(("", "a", 1), trial("a", 1, 20, seconds=10.0))
+    course.moved(("", "b", 1), share=0.25, left=30.0)
+    assert course.left == pytest.approx(30 + 10 + 40)  # a takes 10 s again, b what it will have taken
+
+
+def test_groups_are_panels_and_tables_of_one_picture_and_page(tmp_path: Path):
+    found = Comparison((trial("gru", 1, 20, group="one"), trial("gru", 1, 30, 400.0, group="two", rate=None)))
+    assert found.draw(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    assert "## one" in found.markdown()
+    assert "## two" in found.markdown()
+    with pytest.raises(WindlassError, match=r"name it \.png"):
+        found.draw(tmp_path / "c.gif")
+
+
+# -- runs
+
+
+@pytest.fixture(scope="module")
+def compared(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Two cells, two seeds, and the command that did it."""
+    out = tmp_path_factory.mktemp("compare") / "cells"
+    files = ["--train", str(tiny_data / "pairs.tsv"), "--dev", str(tiny_data / "dev.tsv")]
+    vary = ["--vary", "model.encoder.cell+model.decoder.cell=gru,rnn"]
+    command = ["compare", "--task", "transliterate", *files, *vary, *QUICK, "--seeds", "2", "--out", str(out)]
+    ran = windlass(*command)
+    assert ran.code == 0, ran.err
+    assert "4/4" in ran.err
+    assert "left" in ran.err
+    assert "gru" in ran.out
+    assert "±" in ran.out
+    return out, command
+
+
+def test_every_recipe_is_trained_with_every_seed(compared):
+    out, _ = compared
+    content = json.loads((out / "comparison.json").read_text())
+    assert [(row["name"], row["seeds"]) for row in content["rows"]] == [("gru", [1, 2]), ("rnn", [1, 2])]
+    assert all(row["rate"]["mean"] > 0 and row["seconds"]["mean"] > 0 for row in content["rows"])
+    assert content["rows"][0]["parameters"] > content["rows"][1]["parameters"]  # a GRU has three matrices
+    assert content["rows"][0]["test"] is None
+    assert (out / "comparison.png").stat().st_size > 5000
+    assert (out / "runs" / "gru" / "2" / "weights.safetensors").exists()
+
+
+def test_what_is_done_is_not_done_again(compared, monkeypatch: pytest.MonkeyPatch):
+    out, command = compared
+    before = json.loads((out / "comparison.json").read_text())
+    monkeypatch.setattr(trials, "run", None)  # whoever trains would fail
+    ran = windlass(*command, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == before
+    assert "done before" in ran.err
+
+
+def test_test_is_scored_only_when_asked_for_and_without_training(compared, tiny_data, monkeypatch):
+    _, command = compared
+    monkeypatch.setattr(trials, "run", None)
+    ran = windlass(*command, "--json", "--quiet", "--test", tiny_data / "test.tsv")
+    assert ran.code == 0, ran.err
+    rows = json.loads(ran.out)["rows"]
+    assert set(rows[0]["test"]) == {"accuracy", "cer"}
+    monkeypatch.setattr(trials, "evaluate", None)  # and that is kept too
+    assert json.loads(windlass(*command, "--json", "--quiet", "--test", tiny_data / "test.tsv").out)["rows"] == rows
+
+
+def test_another_recipe_under_an_old_name_is_refused(compared):
+    _, command = compared
+    assert "another recipe or other data" in refused(*command, "--set", "train.clip=0.5")
+
+
+def test_a_recipe_that_fails_does_not_lose_the_others(tiny_data: Path, tmp_path: Path):
+    (tmp_path / "good.yaml").write_text(f"task: text\ndata: {{train: ['{tiny_data}/pairs.tsv']}}\n")
+    (tmp_path / "bad.yaml").write_text(f"task: text\ndata: {{train: ['{tmp_path}/no.tsv']}}\n")
+    files = [tmp_path / "bad.yaml", tmp_path / "good.yaml"]
+    ran = windlass("compare", *files, *QUICK, "--seeds", "1", "--out", tmp_path / "out", "--json")
+    assert ran.code == 1
+    content = json.loads(ran.out)
+    assert [row["name"] for row in content["rows"]] == ["good"]
+    assert content["failed"][0]["name"] == "bad"
+    assert "1 of 2 runs failed: bad, seed 1:" in ran.err.splitlines()[-1]
+    assert "no such file" in ran.err.splitlines()[-1]
+
+
+def test_an_error_that_nobody_foresaw_is_kept_in_a_file(tiny_data: Path, tmp_path: Path, monkeypatch):
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(trials, "run", broken)
+    found = compare(train=tiny_data / "pairs.tsv", task="text", seeds=1, out=tmp_path / "out", quiet=True)
+    assert "RuntimeError: out of memory; see" in found.failed[0].error
+    assert "Traceback" in next((tmp_path / "out").rglob("*.error.txt")).read_text()
+
+
+def test_a_comparison_that_is_stopped_goes_on_where_it_was(tiny_data: Path, tmp_path: Path, monkeypatch):
+    arguments = [*QUICK, "--set", "train.epochs=2", "--seeds", "2", "--out", tmp_path / "out"]
+    command = ["compare", "--task", "text", "--train", tiny_data / "pairs.tsv", *arguments]
+    passed, steps = trials._Watch.step, []
+
+    def stop(watch: trials._Watch, step: Step) -> None:
+        passed(watch, step)
+        steps.append(step.step)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trials._Watch, "step", stop)
+        ran = windlass(*command)
+    assert ran.code == 130
+    assert "the same command goes on" in ran.err
+    ran = windlass(*command, "--json")
+    assert ran.code == 0, ran.err
+    whole = windlass(*command[:-1], tmp_path / "whole", "--json")
+    scores = [[run["dev"] for run in json.loads(r.out)["runs"]] for r in (ran, whole)]
+    assert scores[0] == scores[1]
+
+
+def test_runs_side_by_side_come_to_the_same(compared, tmp_path: Path):
+    out, command = compared
+    ran = windlass(*command[:-1], tmp_path / "jobs", "--jobs", "2", "--json")
+    assert ran.code == 0, ran.err
+    both = [json.loads(text)["runs"] for text in (ran.out, (out / "comparison.json").read_text())]
+    assert [run["dev"] for run in both[0]] == [run["dev"] for run in both[1]]
+
+
+def test_recipes_by_name_are_compared_from_python(tiny_data: Path):
+    small = [*map(setting, (part for part in TINY if part != "--set")), setting("train.epochs=1")]
+    files = {"data": {"train": [str(tiny_data / "pairs.tsv")], "dev": str(tiny_data / "dev.tsv")}}
+    recipes = {
+        cell: compose("text", None, [files, *small, setting(f"model.encoder.cell={cell}")]) for cell in ("gru", "rnn")
+    }
+    found = compare(recipes, seeds=[7], quiet=True, test=tiny_data / "test.tsv")
+    assert [(row.name, row.seeds, set(row.test or {})) for row in found.rows] == [
+        ("gru", (7,), {"accuracy", "cer", "chrf"}),
+        ("rnn", (7,), {"accuracy", "cer", "chrf"}),
+    ]
+    with pytest.raises(WindlassError, match="recipes by name are taken as they are"):
+        compare(recipes, settings={"train.epochs": 2})
+    with pytest.raises(RecipeError):
+        varied("=1")
