@@ -23,7 +23,11 @@ from windlass.experiment import read_data, run
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 
-READING = {"query": "current", "links": "reading", "input_feeding": False}  # a word is linked by the step that has read it
+READING = {
+    "query": "current",
+    "links": "reading",
+    "input_feeding": False,
+}  # a word is linked by the step that has read it
 WORDS = {"tokens": {"kind": "words", "min_count": 2}, "lowercase": True}
 
 

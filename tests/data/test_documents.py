@@ -148,5 +148,5 @@ def test_a_batch_of_documents_is_shared_among_processes():
     codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
     rows = [codecs.encode(text, "x") for text in (("a b c", "a", "b"), ("a",), ("b c", "d"))]
     parts = share(codecs.collate(rows, [0, 1, 2]), 2)
-    assert [part.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
-    assert parts[1].inputs["source"].values.shape[1] == 1
+    assert [part.batch.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
+    assert parts[1].batch.inputs["source"].values.shape[1] == 1
