@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
 from windlass.metrics.labels import confusion
@@ -25,6 +22,9 @@ def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str
     >>> draw_confusion(["a", "b", "b"], [["a"], ["a"], ["b"]], path).stat().st_size > 1000
     True
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     if path.suffix.lower() != ".png":
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
     pairs = [(p.split(), [r[0].split()]) for p, r in zip(predictions, references, strict=True)]

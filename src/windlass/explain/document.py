@@ -13,11 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.patches import FancyBboxPatch, Rectangle
-
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
 from windlass.data.codecs import SPACE_MARK
@@ -278,6 +273,9 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
             placed.append((top, words, line, y - top - 0.09))
         y += 0.25
     height = y + 0.15
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch, Rectangle
+
     figure = Figure(figsize=(_WIDE, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, _WIDE), ylim=(height, 0))
@@ -314,11 +312,16 @@ class _Measure:
     """How wide a text is, in inches."""
 
     def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
         self.renderer = FigureCanvasAgg(Figure(dpi=_DPI)).get_renderer()  # type: ignore[no-untyped-call]
         self.known: dict[str, float] = {}
         self.space = self("n n") - 2 * self("n")
 
     def __call__(self, text: str) -> float:
+        from matplotlib.font_manager import FontProperties
+
         if text not in self.known:
             font = FontProperties(family=fonts.families(text), size=_SIZE)
             self.known[text] = self.renderer.get_text_width_height_descent(text, font, False)[0] / _DPI

@@ -13,14 +13,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
 from windlass.metrics import METRICS, higher_is_better
+
+if TYPE_CHECKING:  # 40 MB, which nobody who draws nothing should pay for
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
 _LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
@@ -218,8 +219,11 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure as a picture.
 
     >>> import tempfile
+    >>> from matplotlib.figure import Figure
     >>> save(Figure(figsize=(1, 1)), Path(tempfile.mkdtemp()) / "blank.png")
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # said better by fonts.families
@@ -227,6 +231,8 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
+    from matplotlib.figure import Figure
+
     lines = _packed([_Panel.of(item) for item in items])
     head, foot = (0.55 if title else 0.1), 0.5
     width = max(4.3, *(sum(panel.width for panel in line) for line in lines)) + 0.2
@@ -353,6 +359,8 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
     >>> curves(rows, Path(tempfile.mkdtemp()) / "curves.png").stat().st_size > 5000
     True
     """
+    from matplotlib.figure import Figure
+
     path = Path(path)
     if path.suffix.lower() != ".png":
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")

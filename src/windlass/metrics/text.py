@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
-
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
 from windlass.metrics.edit import check_pairs
+
+if TYPE_CHECKING:  # 15 MB and more, so each figure imports its own when it is asked for
+    from sacrebleu.metrics.base import Metric
 
 
 def _streams(
@@ -34,6 +33,8 @@ def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
     >>> bleu(["a man walks the dog"], [["A man walks the dog"]])
     {'bleu': 66.87..., 'bleu_lc': 100.0...}
     """
+    from sacrebleu.metrics.bleu import BLEU
+
     # `force` only silences a warning, printed at every evaluation, that outputs of words look tokenised.
     return {
         "bleu": _score(BLEU(force=True), predictions, references)[0],
@@ -47,6 +48,8 @@ def chrf(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
     >>> chrf(["a dog"], [["a dog"]])
     {'chrf': 100.0}
     """
+    from sacrebleu.metrics.chrf import CHRF
+
     return {"chrf": _score(CHRF(), predictions, references)[0]}
 
 
@@ -56,6 +59,9 @@ def signatures(predictions: Sequence[str], references: Sequence[Sequence[str]]) 
     >>> signatures(["a dog"], [["a dog"]])["bleu"]
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
     """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
     metrics: dict[str, Metric] = {"bleu": BLEU(force=True), "bleu_lc": BLEU(lowercase=True, force=True), "chrf": CHRF()}
     return {name: _score(metric, predictions, references)[1] for name, metric in metrics.items()}
 
@@ -69,6 +75,8 @@ def bleu_moses_lowercased(
     >>> bleu_moses_lowercased(["A dog, running."], [["a dog , running ."]])
     {'bleu_moses_lc': 100.0...}
     """
+    from sacrebleu.metrics.bleu import BLEU
+
     try:
         moses = import_module("sacremoses")
     except ImportError:

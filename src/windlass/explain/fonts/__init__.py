@@ -14,11 +14,6 @@ import warnings
 from functools import cache
 from pathlib import Path
 
-from fontTools.subset import Options as SubsetOptions
-from fontTools.subset import Subsetter
-from fontTools.ttLib import TTFont
-from matplotlib import font_manager
-
 FOLDER = Path(__file__).parent
 BASE = "DejaVu Sans"
 INSTALL = "install a font that has it (Debian and Ubuntu: apt-get install fonts-noto-core fonts-noto-cjk)"
@@ -31,6 +26,8 @@ def bundled() -> dict[str, Path]:
     >>> sorted(bundled())[:2]
     ['Windlass Bengali', 'Windlass Devanagari']
     """
+    from matplotlib import font_manager
+
     found = {}
     for path in sorted(FOLDER.glob("*.?tf")):
         font_manager.fontManager.addfont(path)
@@ -40,6 +37,8 @@ def bundled() -> dict[str, Path]:
 
 @cache
 def _characters(path: str) -> frozenset[int]:
+    from fontTools.ttLib import TTFont
+
     with TTFont(path, fontNumber=0, lazy=True) as font:
         return frozenset(font.getBestCmap() or ())
 
@@ -47,6 +46,8 @@ def _characters(path: str) -> frozenset[int]:
 @cache
 def _installed(character: str) -> str:
     """The family of a font on this machine that has a character, or "". Placeholders do not count."""
+    from matplotlib import font_manager
+
     for entry in font_manager.fontManager.ttflist:
         try:
             if "LastResort" not in entry.fname and ord(character) in _characters(entry.fname):
@@ -62,6 +63,8 @@ def has(family: str, character: str) -> bool:
     >>> has("Windlass Devanagari", "क"), has("Windlass Hangul", "값"), has("DejaVu Sans", "क")
     (True, True, False)
     """
+    from matplotlib import font_manager
+
     path = bundled().get(family) or font_manager.findfont(family)
     known = _characters(str(path))
     return ord(character) in known or (
@@ -100,6 +103,10 @@ def embedded(text: str) -> dict[str, str]:
     >>> embedded("kan"), list(embedded("क"))
     ({}, ['Windlass Devanagari'])
     """
+    from fontTools.subset import Options as SubsetOptions
+    from fontTools.subset import Subsetter
+    from fontTools.ttLib import TTFont
+
     wanted: dict[str, str] = {}
     text += unicodedata.normalize("NFD", text)  # the jamo of Hangul
     for family, path in bundled().items():
