@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from windlass.nn.product import Fixed
+from windlass.nn.product import Fixed, last_pass
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward
 _tanh_backward = torch.ops.aten.tanh_backward
@@ -220,6 +220,8 @@ class _Recurrence(Function):
         earlier = tape.hs[ctx.before : len(ctx.order) + ctx.before].flatten(0, 1)
         d_bias = flat.sum(0) if ctx.biased else None
         state = (dh,) if dc is None else (dh, dc)
+        if last_pass():  # or all of it would stay until the whole graph goes
+            ctx.tape = None
         return None, tape.dx, flat.t() @ earlier, d_bias, None, None, *state
 
 

@@ -12,7 +12,7 @@ Exact against the decoder's own steps (a contract). Time comes first: (T, B, ...
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch.autograd import Function
 
 from windlass.nn.fused import GruTape, LstmTape, tanh_
 from windlass.nn.fused_attention import ScoreTape, Scoring
-from windlass.nn.product import Fixed
+from windlass.nn.product import Fixed, last_pass
 
 _tanh_backward = torch.ops.aten.tanh_backward
 
@@ -289,19 +289,26 @@ class _Decode(Function):
     def forward(ctx: Any, given: Decoder, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
         run = _Run(given)
         run.forward()
+        run.given = replace(
+            given, x=given.x.new_empty(0)
+        )  # the way back needs the names of all tensors, but not the tokens
         ctx.run = run
-        ctx.save_for_backward(*tensors)  # to be told when one was changed before the way back
+        # To be told when one was changed before the way back.
+        ctx.save_for_backward(*(tensor for tensor in tensors if tensor is not given.x))
         # New views: a run that held its own outputs would never be freed.
         return run.outs[-1][:], run.attended[:], None if run.fed is None else run.fed[1:]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         assert ctx.saved_tensors
-        back = _Back(ctx.run)
+        run: _Run = ctx.run
+        if last_pass():  # or all of it would stay until the whole graph goes
+            ctx.run = None
+        back = _Back(run)
         d_states, d_attended, d_fed = gradients
-        back.walk(d_states, d_attended, d_fed if ctx.run.fed is not None else None)
+        back.walk(d_states, d_attended, d_fed if run.fed is not None else None)
         found = back.gradients()
-        return None, *(None if tensor is None else found.get(name) for name, tensor in ctx.run.given.tensors())
+        return None, *(None if tensor is None else found.get(name) for name, tensor in run.given.tensors())
 
 
 def decode(given: Decoder) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -7,11 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.nn import functional as F
 
-from windlass.nn.product import times
+from windlass.nn.product import packs, times
 
 BLOCK = 2**21
 """How many logits there are at once: 8 MB, which stay in a cache while they become gradients."""
+UNIT = 32
+"""Where oneDNN multiplies, blocks have a multiple of so many rows, so that a few kernels do for all batches."""
 FEWEST_ROWS = 128
 """A block of fewer rows would spend its time on adding to the weight's gradient, which is as long as the vocabulary."""
 
@@ -69,7 +72,8 @@ def _in_blocks(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
     """Loss, negative log likelihood and, in training, the gradients of readout, weight and bias."""
     M, V = readout.size(0), weight.size(0)
-    rows = block_rows(M, V)
+    unit = UNIT if packs(readout) else 1
+    rows = _up(block_rows(M, V), unit)
     loss, nll = readout.new_zeros(()), readout.new_zeros(())
     found = (torch.empty_like(readout), torch.empty_like(weight), torch.zeros_like(bias)) if train else None
     if found is not None and not M:
@@ -79,7 +83,9 @@ def _in_blocks(
     for start in range(0, M, rows):
         block = slice(start, start + rows)
         x, y = readout[block], right[block]
-        p = torch.log_softmax(times(x, weight, bias), dim=1, out=logp[: len(x)])
+        n, wide = len(x), _up(len(x), unit)
+        padded = x if n == wide else F.pad(x, (0, 0, 0, wide - n))
+        p = torch.log_softmax(times(padded, weight, bias)[:n], dim=1, out=logp[:n])
         lost = -p.gather(1, y).sum()
         nll += lost
         loss += lost if not smoothing else (1 - smoothing) * lost - smoothing * p.mean(1).sum()
@@ -89,10 +95,16 @@ def _in_blocks(
             if smoothing:
                 p -= smoothing / V
             p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
-            d_readout[block] = times(p, weight.t())
+            logp[n:wide] = 0
+            d_readout[block] = times(logp[:wide], weight.t())[:n]
             d_weight.addmm_(p.t(), x, beta=1 if start else 0)
             d_bias += p.sum(0)
     return loss, nll, found
+
+
+def _up(number: int, unit: int) -> int:
+    """The next multiple of a unit."""
+    return -(-number // unit) * unit
 
 
 def output_loss(

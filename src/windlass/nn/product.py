@@ -10,6 +10,7 @@ result is the same sum, in another order.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -17,10 +18,24 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
+# oneDNN keeps a compiled kernel of half a megabyte for every shape that it has met, up to 1,024 of them. A step needs
+# about thirty; a shape that comes again later costs a millisecond. Read when oneDNN is first used, and not after.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+
 Uses = list[tuple[int, Tensor, Tensor]]
 """Of every step walked back through: in which backward pass, its input, its gradient."""
 
 _backward_pass = torch._C._current_graph_task_id
+
+
+def last_pass() -> bool:
+    """Inside a backward: whether nobody asked to keep the graph, so that what was kept for it can go at once.
+
+    >>> last_pass()
+    False
+    """
+    kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return kept is not None and _backward_pass() >= 0 and not kept()
 
 
 class _Weight(Function):
