@@ -82,6 +82,7 @@ class Embedding(nn.Module):
     def __init__(self, table: Tensor, dropout: float = 0.0):
         super().__init__()
         self.scale = 1.0
+        self.sparse = False  # a lazy optimiser asks for the gradients of the rows that were looked up alone
         if isinstance(table, nn.Parameter):
             self.table = table
         else:
@@ -108,7 +109,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(...) -> (..., E)."""
-        vectors = F.embedding(ids, self.table)
+        vectors = F.embedding(ids, self.table, sparse=self.sparse)
         return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:

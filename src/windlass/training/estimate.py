@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch
 from windlass.core.weights import copied, put, weights
+from windlass.data.loader import Loader
 from windlass.training.loop import Batches
 from windlass.training.options import TrainOptions
 from windlass.training.progress import duration
@@ -70,7 +71,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     >>> estimate(Unigram(), Loader([Encoded([5], [6])], 8, 1, True), TrainOptions(epochs=2)).parameters
     8
     """
-    sizes = [_cells(batch) for batch in loader.epoch(0)]
+    sizes = loader.cells(0) if isinstance(loader, Loader) else [_cells(batch) for batch in loader.epoch(0)]
     if not sizes:
         raise TrainingError("there is no training data: the loader has no batches")
     count = len(sizes)

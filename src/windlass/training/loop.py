@@ -23,6 +23,7 @@ from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
 from windlass.training.interrupt import Stop, stop_on_signals
+from windlass.training.lazy import clip
 from windlass.training.observe import Fitted, Observer, Plan, Reason, Row, Step
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
 from windlass.training.options import TrainOptions
@@ -274,7 +275,7 @@ class _Run:
         )
         scored = self.gradients(batch, own, state.step, self.carry)
         # An infinite limit scales by 1, so that one line both measures and clips.
-        norm = nn.utils.clip_grad_norm_(self.trained, options.clip or math.inf)
+        norm = clip(self.trained, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}
         values = torch.stack([t.detach().double() for t in (norm, scored.count, *sums.values())]).tolist()
         length, tokens = values[0], int(values[1])

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
+from windlass.training.lazy import lazily, make_lazy
 from windlass.training.options import OptimiserOptions
 
 Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
@@ -43,8 +44,11 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
         return _lean(torch.optim.SGD)(
             groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused
         )
-    kind = torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam
-    return _lean(kind)(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
+    kind = _lean(torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam)
+    if options.kind == "adam" and options.lazy:
+        make_lazy(model)
+        kind = lazily(kind)
+    return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
 
 
 def _lean(kind: type[Kind]) -> type[Kind]:

@@ -23,6 +23,9 @@ class Adam(Options):
     )
     eps: float = Field(1e-8, gt=0, description="added to the root of the second average")
     weight_decay: float = Field(0.0, ge=0, description="L2, on matrices only (not on biases and other vectors)")
+    lazy: bool = Field(
+        False, description="of embeddings, only the rows that a batch has are updated: another optimiser"
+    )
 
 
 class AdamW(Options):
@@ -267,6 +270,8 @@ class TrainOptions(Options):
             raise ValueError(
                 f"chunk: {self.chunk} is more than batch_tokens: {self.batch_tokens}, which are rows x chunk: lower it"
             )
+        if self.optimiser.kind == "adam" and self.optimiser.lazy and self.processes not in ("auto", 1):
+            raise ValueError(f"processes: {self.processes} share whole gradients: leave optimiser.lazy out, or set 1")
         if self.threads not in (None, 1) and self.processes not in ("auto", 1):
             raise ValueError(f"processes: {self.processes} have a thread each: leave threads: {self.threads} out")
         if schedule.kind == "plateau" and 0 < self.patience <= schedule.patience:
