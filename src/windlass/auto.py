@@ -12,21 +12,22 @@ Choice = tuple[dict[str, Any], str]
 """What to lay over the recipe, and the sentence that says it."""
 
 
-def choose(examples: Sequence[Example]) -> list[Choice]:
-    """Pick what a recipe for any text to any text leaves open.
+def choose(examples: Sequence[Example], count: int | None = None) -> list[Choice]:
+    """Pick what a recipe for any text to any text leaves open; `examples` may be a part of `count`.
 
     >>> from windlass.data.examples import Place
     >>> data = [Example("cat", ("k a t",), None, Place("pairs.tsv", 1))] * 100
     >>> [said for _, said in choose(data)][:2]
     ['source: characters, as it has 1.0 words of 3.0 characters', 'target: words, as its pieces are short and ...']
     """
+    count = len(examples) if count is None else count
     sources, targets = [e.text for e in examples], [e.target for e in examples]
-    if _sentences(sources) and _sentences(targets) and len(examples) >= 2000:
-        size = min(8000, max(500, len(examples) // 4))
+    if _sentences(sources) and _sentences(targets) and count >= 2000:
+        size = min(8000, max(500, count // 4))
         tokens = {"tokens": {"kind": "bpe", "size": size}}
         said = f"source and target: BPE of {size} pieces, as they are sentences"
-        return [({"source": tokens, "target": tokens}, said), _size(examples, sentences=True)]
-    return [_side("source", sources), _side("target", targets), _size(examples, sentences=False)]
+        return [({"source": tokens, "target": tokens}, said), _size(examples, count, sentences=True)]
+    return [_side("source", sources), _side("target", targets), _size(examples, count, sentences=False)]
 
 
 def _words(texts: Sequence[str]) -> float:
@@ -54,9 +55,8 @@ def _side(name: str, texts: Sequence[str]) -> Choice:
     )
 
 
-def _size(examples: Sequence[Example], sentences: bool) -> Choice:
+def _size(examples: Sequence[Example], count: int, sentences: bool) -> Choice:
     """Larger data bears a larger network and needs fewer passes."""
-    count = len(examples)
     units, epochs = (
         (128, 60) if count < 2000 else (192, 40) if count < 10_000 else (256, 20) if count < 100_000 else (256, 8)
     )

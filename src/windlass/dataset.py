@@ -12,9 +12,10 @@ from windlass.core.errors import DataError
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
 from windlass.data.documents import DocumentOptions
-from windlass.data.examples import Example, Place, Source, Split, cut, expand, joined, split
+from windlass.data.examples import Example, Place, Source, Split, aside, cut, expand, joined, split
 from windlass.data.readers import DataOptions, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
+from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -33,8 +34,8 @@ class Data:
     ()
     """
 
-    train: tuple[Example, ...]
-    dev: tuple[Example, ...]
+    train: Sequence[Example]
+    dev: Sequence[Example]
     report: Report
 
 
@@ -51,19 +52,29 @@ def read_data(recipe: Recipe) -> Data:
     task = TASKS[recipe.task]
     if task.reads_nothing:
         return _texts(recipe, [examples_of(recipe, path) for path in files.train], files.dev)
-    train = [examples_of(recipe, path) for path in files.train]
+    keep = keeping(files.train, files.store)
+    train = [examples_of(recipe, path, keep=keep) for path in files.train]
     dev = [examples_of(recipe, files.dev)] if files.dev else []
     report = survey(train, dev)
-    examples = [e for result in train for e in result.examples]
+    examples = joined_views([result.examples for result in train])
     if dev:
-        return Data(tuple(expand(examples)), dev[0].examples, report)
+        return Data(_expanded(examples), dev[0].examples, report)
+    if isinstance(examples, View):
+        out = aside((e.text for e in examples), files.dev_fraction, SPLIT_SEED)
+        return Data(_expanded(examples.chosen(~out)), examples.chosen(out), report)
     whole = [str(e.place) for e in examples] if task.turns else None  # no dialog is on both sides
     learned, held = split(examples, files.dev_fraction, SPLIT_SEED, whole)
-    return Data(tuple(expand(learned)), tuple(held), report)
+    return Data(_expanded(learned), tuple(held), report)
 
 
-def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = None) -> ReadResult:
-    """Read a file as a model's own data was read, or as `options` say.
+def _expanded(examples: Sequence[Example]) -> Sequence[Example]:
+    return examples.expanded() if isinstance(examples, View) else tuple(expand(examples))
+
+
+def examples_of(
+    recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple
+) -> ReadResult:
+    """Read a file as a model's own data was read, or as `options` say; `keep` holds its examples.
 
     >>> examples_of(Recipe(), "no-such-file.tsv")
     Traceback (most recent call last):
@@ -74,7 +85,7 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
         return read_texts(path, options or recipe.data, whole=recipe.train.chunk is not None)
     if task.turns:
         return read_dialogs(path, options or recipe.data)
-    return read(path, options or recipe.data, task.target, splitter(recipe))
+    return read(path, options or recipe.data, task.target, splitter(recipe), keep)
 
 
 def splitter(recipe: Recipe) -> Split | None:
@@ -93,10 +104,10 @@ def _texts(recipe: Recipe, train: Sequence[ReadResult], dev: str | ReadResult | 
         held = examples_of(recipe, dev) if isinstance(dev, str) else dev
         return Data(tuple(examples), held.examples, survey_texts(train, [held]))
     if recipe.train.chunk is None:
-        aside = max(1, round(len(examples) * recipe.data.dev_fraction))
-        if aside >= len(examples):
+        last = max(1, round(len(examples) * recipe.data.dev_fraction))
+        if last >= len(examples):
             raise DataError(f"cannot set lines aside of {len(examples)}; give a dev file")
-        return Data(tuple(examples[:-aside]), tuple(examples[-aside:]), survey_texts(train))
+        return Data(tuple(examples[:-last]), tuple(examples[-last:]), survey_texts(train))
     learned, end = split_end(examples, recipe.data.dev_fraction)
     return Data(tuple(learned), tuple(end), survey_texts(train))
 
@@ -111,8 +122,8 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
 
     kind, two = TASKS[recipe.task].target, recipe.source.kind == "pair"
     if TASKS[recipe.task].reads_nothing:
-        aside = None if dev is None else from_memory(_all_texts(dev), "dev")
-        return _texts(recipe, [from_memory(_all_texts(train), "train")], aside)
+        held = None if dev is None else from_memory(_all_texts(dev), "dev")
+        return _texts(recipe, [from_memory(_all_texts(train), "train")], held)
     train, dev = _all_pairs(train), None if dev is None else _all_pairs(dev)
 
     def examples(pairs: Pairs, name: str) -> ReadResult:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.codecs import TextCodec, TextOptions
 from windlass.data.documents import DocumentCodec
-from windlass.data.examples import Example, group
+from windlass.data.examples import Example, Source, group
 from windlass.data.loader import Encoded, Loader
 from windlass.data.running import Running, joined_ids
 from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target
+from windlass.data.store import Tokens, View, some
 from windlass.dataset import Data, as_data, fingerprint, read_data
 from windlass.encoders.pair import PairEncoder
 from windlass.evaluate import Evaluation, alignment_figures, evaluate
@@ -60,6 +62,9 @@ __all__ = [
 
 Note = Callable[[str], None]
 
+ENOUGH = 200_000
+"""Examples of a corpus on disk that the baseline, and the choice of tokens, are taken from."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -90,7 +95,7 @@ def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: N
     content = recipe.model_dump(mode="json")
     picked: dict[str, Any] = {}
     note("picked from the data:")
-    for over, said in choose(data.train):
+    for over, said in choose(_sampled(data.train), len(data.train)):
         content = merge(content, over)
         picked |= flat(over)
         note(f"  {said}")
@@ -110,10 +115,12 @@ def fit_codecs(recipe: Recipe, train: Sequence[Example]) -> Codecs:
     >>> len(codecs.source)
     5
     """
-    sources, targets = [e.source for e in train], [e.target for e in train]
+    # One at a time, as they may come from a file.
+    sources: Iterator[Source] = (e.source for e in train)
+    targets = (e.target for e in train)
     if recipe.vocabulary == "joint":
         assert isinstance(recipe.source, TextOptions)  # the recipe was checked
-        both = TextCodec.fit(recipe.source, [*sources, *targets])
+        both = TextCodec.fit(recipe.source, chain(sources, targets))
         return Codecs(both, both)
     return Codecs(fit_source(recipe.source, sources), fit_target(recipe.target, targets))
 
@@ -218,6 +225,8 @@ def run(
         known = LanguageBaselines.load(out) if resume else None
         baseline = known or language_baselines(bundle, learned, held, observer.note)
     else:
+        if isinstance(data.train, View) and len(data.train) > ENOUGH:
+            observer.note(f"the corpus is held on disk; its baseline is fitted on {ENOUGH:,} examples of it")
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
@@ -272,11 +281,12 @@ def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Runnin
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
     1
     """
-    options, seed = bundle.recipe.train, bundle.recipe.seed
-    encoded = encode(bundle.codecs, train)
+    options, seed, codecs = bundle.recipe.train, bundle.recipe.seed, bundle.codecs
     if options.chunk is None:
-        return bundle.codecs.loader(encoded, options.batch_tokens, seed, shuffle=True)
-    ids = joined_ids([e.target or [] for e in encoded])
+        disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
+        encoded = Tokens((codecs.encode(e.source, e.target, e) for e in train), disk)
+        return codecs.loader(encoded, options.batch_tokens, seed, shuffle=True)
+    ids = joined_ids([e.target or [] for e in encode(codecs, train)])
     return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
 
 
@@ -364,10 +374,15 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     """
     task = _measuring(recipe.task, data.dev)
     dev = group(data.dev) if task.several_answers else data.dev
-    pairs = [(e.source, e.target) for e in data.train]
+    pairs = [(e.source, e.target) for e in _sampled(data.train)]
     sources, answers = [e.source for e in dev], [e.targets for e in dev]
     kinds = task.target, recipe.source.kind
     return best_baseline(pairs, sources, answers, task.compared, *kinds, recipe.lead or task.lead)
+
+
+def _sampled(train: Sequence[Example]) -> Sequence[Example]:
+    """Of a corpus on disk no more than a baseline, or a choice of tokens, needs to see."""
+    return some(train, ENOUGH) if isinstance(train, View) else train
 
 
 def _measuring(task: str, examples: Sequence[Example]) -> Task:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 
 from windlass.bundle import Bundle, Codecs
 from windlass.core.errors import RecipeError
-from windlass.data.examples import Example
+from windlass.data.examples import Example, Source
 from windlass.recipe import Recipe
 
 Note = Callable[[str], None]
@@ -54,10 +55,11 @@ def extended(base: Bundle, recipe: Recipe, train: Sequence[Example], note: Note)
     1
     """
     same_model(base.recipe, recipe, "a model that is trained further")
-    sources, targets = [e.source for e in train], [e.target for e in train]
+    sources: Iterator[Source] = (e.source for e in train)
+    targets = (e.target for e in train)
     new_target: tuple[str, ...] = ()
     if recipe.vocabulary == "joint":
-        codec, new_source = base.codecs.written.extend([*sources, *targets])
+        codec, new_source = base.codecs.written.extend(chain(sources, targets))
         codecs = Codecs(codec, codec)
     else:
         source, new_source = base.codecs.source.extend(sources)

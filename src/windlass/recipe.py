@@ -35,6 +35,9 @@ class FilesOptions(DataOptions):
     train: tuple[str, ...] = Field((), description="files; two line-parallel ones as 'a.en,a.de'")
     dev: str | None = Field(None, description="the file to choose by; not given: a part of train")
     dev_fraction: float = Field(0.1, gt=0, lt=1, description="how much of train to set aside where dev is not given")
+    store: Literal["auto", "memory", "disk"] = Field(
+        "auto", description="where training examples and their ids are held; auto: on disk where files exceed 32 MB"
+    )
 
 
 class Recipe(Options):
@@ -165,6 +168,8 @@ class Recipe(Options):
                 raise ValueError(f"data.{name} is for dialogs: leave it out, or set task: reply")
         if self.lead is not None and TASKS[self.task].lead is None:
             raise ValueError(f"lead: {self.lead} is for summaries: leave it out, or set task: summarise")
+        if TASKS[self.task].reads_nothing and self.data.store == "disk":
+            raise ValueError("data.store: disk is for examples, and a language model reads running text: leave it out")
         if not TASKS[self.task].reads_nothing:
             for name, value in (("train.chunk", self.train.chunk), ("ngrams", self.ngrams), ("samples", self.samples)):
                 if value is not None:

@@ -153,6 +153,6 @@ def test_no_examples_are_no_batches() -> None:
 def test_a_large_corpus_is_planned_quickly() -> None:
     loader = Loader(DATA, batch_tokens=4096, seed=1, shuffle=True)
     loader.lengths = np.random.default_rng(0).integers(1, 60, 1_000_000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert loader.batches(0) > 5000
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5

@@ -171,7 +171,17 @@ class TextCodec:
             size = tokens.size - len(MARKS) + 1  # the library counts its own unknown piece
             cleaned = (empty.clean(joined(text)) for text in texts)
             return cls._of_model(options, subwords.train(tokens.kind, size, cleaned))
-        counts = cls(options, ())._count(texts)
+        return cls.of_counts(options, cls(options, ())._count(texts))
+
+    @classmethod
+    def of_counts(cls, options: TextOptions, counts: Counter[str]) -> TextCodec:
+        """Choose symbols by how often each was seen; not for bpe and unigram, which learn theirs.
+
+        >>> TextCodec.of_counts(TextOptions(), Counter("aab")).symbols
+        ('a', 'b')
+        """
+        tokens = options.tokens
+        assert not isinstance(tokens, BpeTokens | UnigramTokens)
         return cls(options, tuple(_frequent(counts, tokens.min_count, _room(options, 0))))
 
     @classmethod
@@ -181,7 +191,7 @@ class TextCodec:
     def _count(self, texts: Iterable[Source]) -> Counter[str]:
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(self._cut(joined(text)))
+            counts.update(self.cut(joined(text)))
         return counts
 
     @cached_property
@@ -208,8 +218,12 @@ class TextCodec:
                 text = unicodedata.normalize(form, text)
         return text
 
-    def _cut(self, text: str) -> list[str]:
-        """The surface of every token, where a token needs no trained model."""
+    def cut(self, text: str) -> list[str]:
+        """The surface of every token, where a token needs no trained model.
+
+        >>> TextCodec(TextOptions(tokens="words"), ()).cut("a cat")
+        ['a', 'cat']
+        """
         text = self.clean(text)
         if not text.strip():
             return []
@@ -251,7 +265,7 @@ class TextCodec:
         """
         if self.model is not None:
             return self._subwords(joined(text))[0]
-        return [self._index.get(piece, UNK) for piece in self._cut(joined(text))]
+        return [self._index.get(piece, UNK) for piece in self.cut(joined(text))]
 
     def pieces(self, text: Source) -> list[str]:
         """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown.
@@ -259,7 +273,7 @@ class TextCodec:
         >>> TextCodec.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
         ['▁a', '▁cat', '+']
         """
-        return self._subwords(joined(text))[1] if self.model is not None else self._cut(joined(text))
+        return self._subwords(joined(text))[1] if self.model is not None else self.cut(joined(text))
 
     def unknown(self, text: Source) -> tuple[str, ...]:
         """The different pieces of a text that the codec has never seen, in order.

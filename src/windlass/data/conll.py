@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -110,7 +111,7 @@ def blocks(name: str, form: Form, options: DataOptions, found: Findings) -> Iter
     word, tag = (_column(name, column, form) for column in usual)
     gathered: list[str] = []
     begin = 1
-    for number, line in [*lines(name, found), (0, "")]:
+    for number, line in chain(lines(name, found), [(0, "")]):
         if line.strip():
             begin = begin if gathered else number
             gathered.append(line)

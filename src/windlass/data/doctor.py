@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from windlass.core.errors import DataError
 from windlass.data.examples import Example, Place, Split
-from windlass.data.findings import Finding
+from windlass.data.findings import Action, Finding, Findings
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
+from windlass.data.repeats import firsts, hashes
+from windlass.data.store import keeping
 
 RARE = 2  # a character seen at most so often has little chance of being learned
 
@@ -34,7 +37,7 @@ class Lengths:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Lengths:
         """Measure texts, of which there must be at least one."""
-        sizes = np.array([len(text) for text in texts])
+        sizes = np.fromiter(map(len, texts), dtype=np.int32)
         low, middle, high, top = np.quantile(sizes, [0, 0.5, 0.95, 1], method="higher")
         return cls(int(low), int(middle), int(high), int(top))
 
@@ -86,11 +89,15 @@ class Report:
     findings: tuple[Finding, ...]
     rare: tuple[RareCharacter, ...]
     notes: tuple[str, ...]
+    beyond: Mapping[tuple[str, Action], int] = field(default_factory=dict)  # findings that were only counted
 
     @property
     def counts(self) -> dict[str, int]:
         """How many findings there are of each kind."""
-        return dict(Counter(finding.kind for finding in self.findings).most_common())
+        counts = Counter(finding.kind for finding in self.findings)
+        for (kind, _), count in self.beyond.items():
+            counts[kind] += count
+        return dict(counts.most_common())
 
     @property
     def refused(self) -> bool:
@@ -105,67 +112,74 @@ class Report:
         if self.rare:
             out.append(f"{len(self.rare)} characters seen at most {RARE} times:")
             out += _clipped([str(rare) for rare in self.rare], limit)
-        groups: dict[tuple[str, str], list[Finding]] = {}
+        groups: dict[tuple[Action, str], list[Finding]] = {}
         for finding in self.findings:
             groups.setdefault((finding.action, finding.kind), []).append(finding)
         order = ("refused", "skipped", "mended", "kept")
         for (action, kind), group in sorted(groups.items(), key=lambda item: order.index(item[0][0])):
-            out.append(f"{kind}: {len(group)} {action}")
-            out += _clipped([str(finding) for finding in group], limit)
+            more = self.beyond.get((kind, action), 0)
+            out.append(f"{kind}: {len(group) + more} {action}")
+            out += _clipped([str(finding) for finding in group], limit, more)
         if not self.findings:
             out.append("nothing wrong was found")
         return "\n".join(out)
 
 
-def _clipped(told: list[str], limit: int) -> list[str]:
-    rest = len(told) - limit
+def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
+    rest = len(told) - limit + more
     return [f"  {line}" for line in told[:limit]] + ([f"  and {rest} more"] if rest > 0 else [])
 
 
-def _repeats(examples: Sequence[Example]) -> list[Finding]:
+def _repeats(examples: Sequence[Example], found: Findings) -> None:
     """Pairs that come again, and sources whose answers differ. Both are kept: they may well be meant."""
-    found: list[Finding] = []
-    pairs: dict[tuple[str, str], Place] = {}
-    sources: dict[str, Example] = {}
-    for example in examples:
-        before = sources.setdefault(example.text, example)
-        for target in example.targets:
-            same = pairs.setdefault((example.text, target), example.place)
-            if same is not example.place:
-                found.append(_finding(example, "duplicate", f"the same pair as {same}"))
-            elif before is not example:
-                what = f"another target for the source of {before.place}"
-                found.append(_finding(example, "conflicting targets", what))
-    return found
+    answers = np.fromiter((len(e.targets) for e in examples), dtype=np.int32, count=len(examples))
+    owners = np.repeat(np.arange(len(examples), dtype=np.int32), answers)  # of every pair, its example
+    pairs = firsts(hashes((e.text, target) for e in examples for target in e.targets))
+    sources = firsts(hashes(e.text for e in examples))
+    again = pairs != np.arange(len(pairs))
+    other = (sources != np.arange(len(sources)))[owners]
+    for pair in np.flatnonzero(again | other):
+        kind = "duplicate" if again[pair] else "conflicting targets"
+        if found.full(kind, "kept"):
+            continue
+        example = examples[int(owners[pair])]
+        if again[pair]:
+            what = f"the same pair as {examples[int(owners[pairs[pair]])].place}"
+        else:
+            what = f"another target for the source of {examples[int(sources[owners[pair]])].place}"
+        found.add(_finding(example, kind, what))
 
 
-def _leaks(train: Sequence[Example], dev: Sequence[Example]) -> list[Finding]:
+def _leaks(train: Sequence[Sequence[Example]], dev: Sequence[Example], found: Findings) -> None:
     """Sources of the dev set that are trained on too, which makes its score too good."""
+    asked = {example.text for example in dev}
     seen: dict[str, Place] = {}
-    for example in train:
-        seen.setdefault(example.text, example.place)
-    return [
-        _finding(example, "in train and dev", f"the source is in the training data, {seen[example.text]}")
-        for example in dev
-        if example.text in seen
-    ]
+    for example in chain.from_iterable(train) if asked else ():
+        if example.text in asked:
+            seen.setdefault(example.text, example.place)
+    for example in dev:
+        if example.text in seen:
+            what = f"the source is in the training data, {seen[example.text]}"
+            found.add(_finding(example, "in train and dev", what))
 
 
 def _finding(example: Example, kind: str, what: str) -> Finding:
     return Finding(example.place.file, example.place.line, kind, what, "kept")
 
 
-def rare_characters(examples: Sequence[Example], sides: Sequence[str] = ("source", "target")) -> list[RareCharacter]:
-    """The characters that some sides of examples hold at most twice.
+def rare_characters(
+    files: Sequence[Sequence[Example]], sides: Sequence[str] = ("source", "target")
+) -> list[RareCharacter]:
+    """The characters that some sides of the examples of files hold at most twice.
 
-    >>> rare_characters([Example("a", ("b",), None, Place("pairs.tsv", 1))], ("target",))[0].character
+    >>> rare_characters([[Example("a", ("b",), None, Place("pairs.tsv", 1))]], ("target",))[0].character
     'b'
     """
     found: list[RareCharacter] = []
     for side in sides:
         counts: Counter[str] = Counter()
         first: dict[str, Place] = {}
-        for example in examples:
+        for example in chain.from_iterable(files):
             for text in (example.text,) if side == "source" else example.targets:
                 counts.update(text)
                 for character in text:
@@ -183,18 +197,22 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     >>> survey(both[:1], both[1:]).counts
     {'in train and dev': 1}
     """
-    learned = [example for result in train for example in result.examples]
-    held = [example for result in dev for example in result.examples]
+    found = Findings()
     findings = [finding for result in (*train, *dev) for finding in result.findings]
     for result in (*train, *dev):
-        findings += _repeats(result.examples)
-    findings += _leaks(learned, held)
+        _repeats(result.examples, found)
+    learned = [result.examples for result in train]
+    held = [example for result in dev for example in result.examples]
+    _leaks(learned, held, found)
+    count = sum(map(len, learned))
     lengths = {}
-    if learned:
-        lengths["source"] = Lengths.of(e.text for e in learned)
-        lengths["target"] = Lengths.of(t for e in learned for t in e.targets)
+    if count:
+        lengths["source"] = Lengths.of(e.text for e in chain.from_iterable(learned))
+        lengths["target"] = Lengths.of(t for e in chain.from_iterable(learned) for t in e.targets)
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
-    return Report(len(learned), len(held), lengths, tuple(findings), tuple(rare_characters(learned)), notes)
+    beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)
+    rare = tuple(rare_characters(learned))
+    return Report(count, len(held), lengths, (*findings, *found.entries), rare, notes, beyond)
 
 
 Reader = Callable[[DataPath, DataOptions], ReadResult]
@@ -222,7 +240,8 @@ def examine(
     lenient = (options or DataOptions()).model_copy(update={"strict": False})
     own = reader or partial(read, target=target, document=document)
     held = [] if dev is None else [_tried(dev, lenient, own)]
-    return survey([_tried(path, lenient, own) for path in paths], held)
+    large = reader or partial(read, target=target, document=document, keep=keeping(paths))
+    return survey([_tried(path, lenient, large) for path in paths], held)
 
 
 def _tried(path: DataPath, options: DataOptions, reader: Reader) -> ReadResult:

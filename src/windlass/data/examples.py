@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from windlass.core.errors import DataError
+from windlass.data.repeats import firsts, hashes
 from windlass.data.trees import Tree
 
 Alignment = tuple[tuple[int, int], ...]
@@ -144,22 +146,32 @@ def split(
     >>> len(train), len(dev), {e.source for e in train} & {e.source for e in dev}
     (8, 2, set())
     """
+    held = aside((e.text for e in examples) if whole is None else whole, fraction, seed)
+    return (
+        [e for e, out in zip(examples, held, strict=True) if not out],
+        [e for e, out in zip(examples, held, strict=True) if out],
+    )
+
+
+def aside(sources: Iterable[str], fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Which examples go to the dev set, by their sources: all of one source, or none.
+
+    >>> aside("aabbccddee", 0.2, seed=1).sum()
+    np.int64(2)
+    """
     if not 0 < fraction < 1:
         raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
-    sources = list(whole) if whole is not None else [unicodedata.normalize("NFC", e.text) for e in examples]
-    sizes: dict[str, int] = {}
-    for source in sources:
-        sizes[source] = sizes.get(source, 0) + 1
-    if len(sizes) < 2:
+    first = firsts(hashes(unicodedata.normalize("NFC", source) for source in sources))
+    heads = np.flatnonzero(first == np.arange(len(first)))  # the different sources, where they first appear
+    if len(heads) < 2:
         raise DataError(
-            f"cannot split off a dev set: {len(examples)} examples have {len(sizes)} different sources; give a dev file"
+            f"cannot split off a dev set: {len(first)} examples have {len(heads)} different sources; give a dev file"
         )
-    names = list(sizes)
-    order = np.random.default_rng([seed, 0x5EED]).permutation(len(names))
-    before = np.cumsum([0] + [sizes[names[n]] for n in order])[:-1]  # dev examples before each source is added
-    taken = int(np.searchsorted(before, fraction * len(examples) - 0.5))
-    dev = {names[n] for n in order[: min(max(taken, 1), len(names) - 1)]}
-    return (
-        [e for e, s in zip(examples, sources, strict=True) if s not in dev],
-        [e for e, s in zip(examples, sources, strict=True) if s in dev],
-    )
+    order = heads[np.random.default_rng([seed, 0x5EED]).permutation(len(heads))]
+    sizes = np.bincount(first, minlength=len(first))[order]
+    before = np.cumsum(sizes) - sizes  # dev examples before each source is added
+    taken = int(np.searchsorted(before, fraction * len(first) - 0.5))
+    out = np.zeros(len(first), dtype=np.bool_)
+    out[order[: min(max(taken, 1), len(heads) - 1)]] = True
+    found: NDArray[np.bool_] = out[first]
+    return found

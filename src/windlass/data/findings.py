@@ -11,6 +11,9 @@ from windlass.core.errors import DataError
 
 Action = Literal["skipped", "kept", "mended", "refused"]
 
+MOST = 10_000
+"""So many findings of a kind are kept; the others are counted, or a large and bad file would fill the memory."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -43,13 +46,29 @@ class Findings:
 
     strict: bool = False
     entries: list[Finding] = field(default_factory=list)
+    counts: Counter[tuple[str, Action]] = field(default_factory=Counter)  # of all, by kind and action
 
     def add(self, finding: Finding) -> None:
         """Note a finding, or refuse the file."""
         if self.strict:
             what = f"{finding.file}:{finding.line}: {finding.what}"
             raise DataError(f"{what} (strict; without it: {finding.action})")
-        self.entries.append(finding)
+        which = finding.kind, finding.action
+        self.counts[which] += 1
+        if self.counts[which] <= MOST:
+            self.entries.append(finding)
+
+    def full(self, kind: str, action: Action) -> bool:
+        """Whether a kind is only counted by now; if so, count one more."""
+        if self.strict or self.counts[kind, action] < MOST:
+            return False
+        self.counts[kind, action] += 1
+        return True
+
+    @property
+    def beyond(self) -> Counter[tuple[str, Action]]:
+        """How many there are of a kind that were counted only."""
+        return self.counts - Counter(dict.fromkeys(self.counts, MOST))
 
 
 def tally(findings: Iterable[Finding]) -> str:

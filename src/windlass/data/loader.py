@@ -5,7 +5,8 @@ A loader has no position: a run that stopped after n batches of an epoch goes on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,25 +16,13 @@ from torch import Tensor
 
 from windlass.core.errors import DataError
 from windlass.core.records import Batch, Padded
-from windlass.data.codecs import EOS, Ids, Inputs
+from windlass.data.codecs import EOS, Ids
 from windlass.data.examples import Alignment
+from windlass.data.store import Encoded, Tokens, nested
+
+__all__ = ["Encoded", "Loader", "collate"]
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
-
-
-class Encoded(NamedTuple):
-    """An example as ids, without marks. A target of None means that there is none (prediction).
-
-    `source` is the main input, by whose length batches are made: places, or places of places. `more` are other inputs.
-
-    >>> Encoded([5, 6], [7]).alignment is None
-    True
-    """
-
-    source: Ids
-    target: list[int] | None
-    alignment: Alignment | None = None
-    more: Inputs | None = None
 
 
 def collate(rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True, target_end: bool = True) -> Batch:
@@ -55,28 +44,11 @@ def collate(rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = Tru
     return Batch({"source": source, **others}, target, torch.tensor(keys, dtype=torch.long), alignment)
 
 
-def _nested(ids: Ids) -> bool:
-    return bool(ids) and isinstance(ids[0], list)
-
-
 def _padded(rows: Sequence[Ids], end: bool = False) -> Padded:
-    if any(_nested(row) for row in rows):
+    if any(nested(row) for row in rows):
         return Padded.nested(cast("Sequence[list[list[int]]]", rows))
     flat = cast("Sequence[list[int]]", rows)
     return Padded.of([[*row, EOS] if end else row for row in flat])
-
-
-def _places(ids: Ids) -> int:
-    """How many places a row has; of places of places, such as the words of sentences, all of these."""
-    return sum(len(cast("list[int]", part)) for part in ids) if _nested(ids) else len(ids)
-
-
-def _longest(example: Encoded) -> int:
-    """How many places a row needs for the longest of its inputs; letters of words are no places of their own."""
-    places = _places(example.source)
-    if example.more is None:
-        return places
-    return max([places, *(len(ids) for ids in example.more.values() if not _nested(ids))])
 
 
 def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tensor:
@@ -86,6 +58,18 @@ def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tens
         b, j, i = torch.tensor(links).unbind(1)
         gold[b, j, i] = 1.0
     return gold / gold.sum(2, keepdim=True).clamp(min=1.0)
+
+
+class _Plan(NamedTuple):
+    """An epoch: examples in the order of their length, where batches begin in it (and the end), and their turns."""
+
+    order: NDArray[np.int32]
+    bounds: NDArray[np.int64]
+    turns: NDArray[np.int64]
+
+    def keys(self, batch: int) -> list[int]:
+        found: list[int] = self.order[self.bounds[batch] : self.bounds[batch + 1]].tolist()
+        return found
 
 
 class Loader:
@@ -104,7 +88,7 @@ class Loader:
 
     def __init__(
         self,
-        examples: Sequence[Encoded | tuple[list[int], list[int] | None, Alignment | None]],
+        examples: Tokens | Iterable[Encoded | tuple[list[int], list[int] | None, Alignment | None]],
         batch_tokens: int,
         seed: int,
         shuffle: bool,
@@ -113,47 +97,42 @@ class Loader:
     ) -> None:
         if batch_tokens < 1:
             raise DataError(f"batch_tokens must be at least 1, not {batch_tokens}")
-        self.examples = [Encoded(*example) for example in examples]
+        self.examples = examples if isinstance(examples, Tokens) else Tokens(Encoded(*e) for e in examples)
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
         self.source_end, self.target_end = source_end, target_end
-        sources = np.array([_longest(e) for e in self.examples], dtype=np.int64) + int(source_end)
-        targets = np.array(
-            [0 if e.target is None else len(e.target) + target_end for e in self.examples], dtype=np.int64
-        )
-        self.lengths: NDArray[np.int64] = np.maximum(np.maximum(sources, targets), 1)
-        self._check_alignments()
+        sources, targets = self.examples.sources, self.examples.targets
+        longer = np.maximum(sources + int(source_end), np.where(targets < 0, 0, targets + int(target_end)))
+        self.lengths: NDArray[np.int32] = np.maximum(longer, 1).astype(np.int32)
+        self._planned: tuple[int, _Plan] | None = None  # that of one epoch is kept, as it is asked for again and again
 
-    def _check_alignments(self) -> None:
-        for key, (source, target, alignment, _) in enumerate(self.examples):
-            for i, j in alignment or ():
-                if not (0 <= i < len(source) and 0 <= j < len(target or ())):
-                    raise DataError(
-                        f"example {key}: alignment point {i}-{j} lies outside {len(source)} source and "
-                        f"{len(target or ())} target tokens; alignments must count the tokens the model sees"
-                    )
+    def _plan(self, number: int) -> _Plan:
+        if self._planned is None or self._planned[0] != number:
+            self._planned = None  # before another is made
+            self._planned = number, self._made_plan(number)
+        return self._planned[1]
 
-    def _plan(self, number: int) -> list[NDArray[np.int64]]:
-        """The keys of every batch of an epoch, in order."""
+    def _made_plan(self, number: int) -> _Plan:
         lengths, count = self.lengths, len(self.lengths)
         generator = np.random.default_rng([self.seed, number])
+        blurred: NDArray[np.float64] | NDArray[np.int32] = lengths
         if self.shuffle:
-            order = np.argsort(lengths * generator.uniform(1 - NOISE, 1 + NOISE, count), kind="stable")
-        else:
-            order = np.argsort(lengths, kind="stable")
+            blurred = generator.uniform(1 - NOISE, 1 + NOISE, count)
+            blurred *= lengths
+        order = np.argsort(blurred, kind="stable").astype(np.int32)
+        del blurred
         ordered = lengths[order]
-        batches, begin = [], 0
+        begins, begin = array("q"), 0
         while begin < count:
+            begins.append(begin)
             most = max(1, self.batch_tokens // int(ordered[begin]))
-            longest = np.maximum.accumulate(ordered[begin : begin + most])
+            longest = np.maximum.accumulate(ordered[begin : begin + most]).astype(np.int64)
             cost = longest * np.arange(1, len(longest) + 1)
-            rows = max(1, int(np.searchsorted(cost, self.batch_tokens, side="right")))
-            batches.append(order[begin : begin + rows])
-            begin += rows
-        if self.shuffle:
-            return [batches[n] for n in generator.permutation(len(batches))]
-        return batches
+            begin += max(1, int(np.searchsorted(cost, self.batch_tokens, side="right")))
+        found = np.asarray(begins, dtype=np.int64)
+        turns = generator.permutation(len(found)) if self.shuffle else np.arange(len(found))
+        return _Plan(order, np.append(found, count), turns)
 
     def batches(self, number: int) -> int:
         """How many batches an epoch has.
@@ -161,7 +140,23 @@ class Loader:
         >>> Loader([Encoded([5], [6])], batch_tokens=8, seed=1, shuffle=True).batches(0)
         1
         """
-        return len(self._plan(number))
+        return len(self._plan(number).turns)
+
+    def cells(self, number: int) -> list[int]:
+        """How many places every batch of an epoch has, padding too, without making the batches; of other inputs none.
+
+        >>> Loader([Encoded([5], [6]), Encoded([5, 6], [6])], batch_tokens=8, seed=1, shuffle=True).cells(0)
+        [10]
+        """
+        plan = self._plan(number)
+        if not len(plan.turns):
+            return []
+        sources = np.maximum(self.examples.sources + int(self.source_end), 1)[plan.order]
+        targets = np.where(self.examples.targets < 0, 0, self.examples.targets + int(self.target_end))[plan.order]
+        begins = plan.bounds[:-1]
+        widths = np.maximum.reduceat(sources, begins) + np.maximum.reduceat(targets, begins)
+        found: list[int] = (widths * np.diff(plan.bounds))[plan.turns].tolist()
+        return found
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on.
@@ -170,5 +165,7 @@ class Loader:
         >>> [batch.size for batch in loader.epoch(0)]
         [1]
         """
-        for keys in self._plan(number)[start:]:
-            yield collate([self.examples[k] for k in keys], keys.tolist(), self.source_end, self.target_end)
+        plan = self._plan(number)
+        for turn in plan.turns[start:]:
+            keys = plan.keys(turn)
+            yield collate([self.examples[k] for k in keys], keys, self.source_end, self.target_end)

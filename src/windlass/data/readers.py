@@ -7,8 +7,8 @@ that cannot be trusted (unequal line counts, an unclosed quote), is refused with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,8 @@ from windlass.core.options import Options
 from windlass.data import conll, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Source, Split, cut, joined
 from windlass.data.files import undecoded
-from windlass.data.findings import Finding, Findings, tally
+from windlass.data.findings import Action, Finding, Findings, tally
+from windlass.data.store import Keep
 
 DataPath = str | Path | Sequence[str | Path]
 """A file; or two line-parallel ones (and a third with alignments), as a sequence or "train.en,train.de"."""
@@ -71,9 +72,10 @@ class ReadResult:
     ('pairs.tsv: the first line is a header',)
     """
 
-    examples: tuple[Example, ...]
+    examples: Sequence[Example]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    beyond: Mapping[tuple[str, Action], int] = field(default_factory=dict)  # findings that were only counted
 
 
 class _SkippedError(Exception):
@@ -104,7 +106,7 @@ class _Rows:
         self.files = (*table.files, table.files[0])  # in the order of _SIDES
         self.options, self.found, self.target = options, found, target
         self.document = document
-        self.stray: dict[str, list[int]] = {}
+        self.stray: dict[str, tuple[int, int, int]] = {}  # by file: the first line, the last, how many
 
     def examples(self, rows: Iterator[tables.Row]) -> Iterator[Example]:
         for row in rows:
@@ -137,9 +139,9 @@ class _Rows:
                 parts = "words" if self.document is None else "sentences"
                 kind = f"unequal numbers of {parts} and tags" if self.target == "tags" else "not a tree"
                 self._add(row.line, 1, kind, what, "skipped")
-        for file, places in self.stray.items():
-            what = f"spaces around the text on {len(set(places))} lines from here"
-            self.found.add(Finding(file, places[0], "stray space", what, "mended"))
+        for file, (first, _, count) in self.stray.items():
+            what = f"spaces around the text on {count} lines from here"
+            self.found.add(Finding(file, first, "stray space", what, "mended"))
 
     def _add(self, line: int, side: int, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
         self.found.add(Finding(self.files[side], line, kind, what, action))
@@ -173,7 +175,8 @@ class _Rows:
         if text != value:
             if self.found.strict:
                 self._add(line, side, "stray space", f"spaces around the {name}", "mended")
-            self.stray.setdefault(self.files[side], []).append(line)
+            first, last, count = self.stray.get(self.files[side], (line, 0, 0))
+            self.stray[self.files[side]] = first, line, count + (line != last)
         if _LINE_BREAK.search(text) and (self.document is None or side):  # lines may well be sentences
             self._add(line, side, "line break", f"line break inside the {name}, now a space", "mended")
             text = _LINE_BREAK.sub(" ", text)
@@ -209,13 +212,17 @@ def _tags(value: list[object]) -> str:
 
 
 def read(
-    path: DataPath, options: DataOptions | None = None, target: str = "text", document: Split | None = None
+    path: DataPath,
+    options: DataOptions | None = None,
+    target: str = "text",
+    document: Split | None = None,
+    keep: Keep = tuple,
 ) -> ReadResult:
     """Read the examples of a file (or of line-parallel files), with everything that is wrong in it.
 
     `target` is the kind of what comes out: with tags, a source is cut into the words that they belong to. Where the
     source is a document, `document` cuts it into sentences; then a list of sentences is a source too, and a text keeps
-    its lines.
+    its lines. `keep` holds the examples: in memory, or on disk with `Texts().take`.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -227,42 +234,44 @@ def read(
     options = options or DataOptions()
     found = Findings(strict=options.strict)
     if isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
-        return _read_trees(str(path), options, found, target)
+        return _read_trees(str(path), options, found, target, keep)
     shape = target if document is None else "text"
     if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, shape)):
         if document is not None:
             raise DataError(f"{path}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
-        return _read_conll(str(path), form, options, found, target)
+        return _read_conll(str(path), form, options, found, target, keep)
     table = tables.table(path, options, found)
-    examples = tuple(_Rows(table, options, found, target, document).examples(table.rows))
+    examples = keep(_Rows(table, options, found, target, document).examples(table.rows))
     name = ",".join(dict.fromkeys(table.files))
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")
     entries = tuple(sorted(found.entries, key=lambda f: f.line))
-    return ReadResult(examples, entries, tuple(table.notes))
+    return ReadResult(examples, entries, tuple(table.notes), found.beyond)
 
 
-def _read_conll(name: str, form: conll.Form, options: DataOptions, found: Findings, target: str) -> ReadResult:
+def _read_conll(
+    name: str, form: conll.Form, options: DataOptions, found: Findings, target: str, keep: Keep
+) -> ReadResult:
     if target != "tags":
         raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
     if options.alignment is not None or options.header != "auto":
         raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
-    examples = tuple(conll.examples(name, form, options, found))
+    examples = keep(conll.examples(name, form, options, found))
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, form)}")
-    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)))
+    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), (), found.beyond)
 
 
-def _read_trees(name: str, options: DataOptions, found: Findings, target: str) -> ReadResult:
+def _read_trees(name: str, options: DataOptions, found: Findings, target: str, keep: Keep) -> ReadResult:
     if target not in ("tree", "text"):
         raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
     if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
         raise DataError(f"{name}: a file of trees has no columns; leave these options out")
     notes: list[str] = []
-    examples = tuple(treebank.examples(name, options, found, target == "text", notes))
+    examples = keep(treebank.examples(name, options, found, target == "text", notes))
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, 'trees')}")
-    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes))
+    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes), found.beyond)
 
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:

@@ -115,7 +115,7 @@ def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) ->
     held = [e for result in dev for e in result.examples]
     findings = tuple(finding for result in (*train, *dev) for finding in result.findings)
     lengths = {"text": Lengths.of(e.target for e in learned)} if learned else {}
-    return Report(len(learned), len(held), lengths, findings, tuple(rare_characters(learned, ("target",))), ())
+    return Report(len(learned), len(held), lengths, findings, tuple(rare_characters([learned], ("target",))), ())
 
 
 def examine_texts(paths: Sequence[str], options: DataOptions, dev: str | None = None) -> Report:

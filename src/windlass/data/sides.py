@@ -22,6 +22,7 @@ from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOption
 from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
+from windlass.data.store import Tokens
 from windlass.data.trees import with_words
 from windlass.data.words import WordsCodec, WordsOptions
 
@@ -189,7 +190,9 @@ class Codecs:
         """Examples as ids."""
         return [self.encode(e.source, e.target, e) for e in examples]
 
-    def loader(self, encoded: Sequence[Encoded], batch_tokens: int, seed: int = 0, shuffle: bool = False) -> Loader:
+    def loader(
+        self, encoded: Tokens | Iterable[Encoded], batch_tokens: int, seed: int = 0, shuffle: bool = False
+    ) -> Loader:
         """Serve them as batches."""
         return Loader(encoded, batch_tokens, seed, shuffle, self.source_end, isinstance(self.target, TextCodec))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,10 +61,17 @@ class WordsCodec:
             TextCodec(TextOptions(tokens=tokens, normal_form=form, lowercase=options.lowercase), ()),
             TextCodec(TextOptions(tokens=CharacterTokens(), normal_form=form), ()),
         )
-        rows = [empty.pieces(text) for text in texts]
-        words = TextCodec.fit(empty.words.options, (" ".join(map(_one, row)) for row in rows))
-        letters = TextCodec.fit(empty.letters.options, (word for row in rows for word in row))
-        return cls(options, words, letters)
+        words, letters = Counter[str](), Counter[str]()
+        for text in texts:  # one at a time, as they may come from a file
+            row = empty.pieces(text)
+            words.update(empty.words.cut(" ".join(map(_one, row))))
+            for word in row:
+                letters.update(empty.letters.cut(word))
+        return cls(
+            options,
+            TextCodec.of_counts(empty.words.options, words),
+            TextCodec.of_counts(empty.letters.options, letters),
+        )
 
     @property
     def sizes(self) -> dict[str, int]:

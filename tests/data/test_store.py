@@ -1,0 +1,175 @@
+"""What is held in flat arrays, in memory or on disk, is what was put there."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from windlass.core.errors import RecipeError
+from windlass.core.weights import weights
+from windlass.data import doctor, findings
+from windlass.data.examples import Example, Place, expand
+from windlass.data.loader import Encoded, Loader
+from windlass.data.readers import read
+from windlass.data.repeats import firsts, hashes
+from windlass.data.store import LARGE, Texts, Tokens, View, keeping, some
+from windlass.dataset import fingerprint, read_data
+from windlass.experiment import run
+from windlass.recipe import compose, setting
+from windlass.training.observe import Silent
+
+ROWS = [
+    Encoded([5, 6, 70_000], [7]),
+    Encoded([], [8, 9], ()),
+    Encoded([4, 4], [4], ((0, 0), (1, 0))),
+]
+WITH_LETTERS = [
+    Encoded([5, 6], [1, 2], None, {"characters": [[4, 5], [6]], "shape": [1, 2]}),
+    Encoded([5], None, None, {"characters": [[]], "shape": [3]}),
+    Encoded([[4, 5], [6]], [1], None, {"characters": [], "shape": []}),
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WINDLASS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("disk", [False, True])
+@pytest.mark.parametrize("rows", [ROWS, WITH_LETTERS])
+def test_ids_come_back_as_they_were(rows: list[Encoded], disk: bool) -> None:
+    tokens = Tokens(iter(rows), disk)
+    assert list(tokens) == rows
+    assert tokens[-1] == rows[-1]
+    assert tokens[:2] == rows[:2]
+    assert [tokens[n] for n in (2, 0, 1)] == [rows[n] for n in (2, 0, 1)]
+
+
+def test_a_token_takes_four_bytes() -> None:
+    tokens = Tokens(Encoded([5] * 10, [6] * 10) for _ in range(100))
+    assert tokens._bytes.size == 100 * 4 * (20 + 3)  # and three numbers an example
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_from_disk_are_those_from_memory(shuffle: bool) -> None:
+    chance = np.random.default_rng(1)
+    rows = [Encoded([5] * int(n), [6] * int(m)) for n, m in chance.integers(1, 30, (200, 2))]
+    memory, disk = (Loader(Tokens(rows, on), 120, seed=3, shuffle=shuffle) for on in (False, True))
+    for epoch in (0, 1):
+        pairs = list(zip(memory.epoch(epoch), disk.epoch(epoch), strict=True))
+        assert len(pairs) == memory.batches(epoch) > 10
+        for one, two in pairs:
+            assert torch.equal(one.keys, two.keys)
+            assert torch.equal(one.inputs["source"].values, two.inputs["source"].values)
+
+
+def test_cells_are_those_of_the_batches() -> None:
+    chance = np.random.default_rng(2)
+    rows = [Encoded([5] * int(n), [6] * int(m)) for n, m in chance.integers(0, 30, (100, 2))]
+    loader = Loader(rows, 120, seed=3, shuffle=True)
+    made = [b.inputs["source"].values.numel() + b.target.values.numel() for b in loader.epoch(1) if b.target]
+    assert loader.cells(1) == made
+
+
+def examples() -> list[Example]:
+    here = Place("pairs.tsv", 1)
+    return [
+        Example("a", ("x", "y"), ((0, 0),), here),
+        Example(("b", "c"), ("é\u0301 \U0001f600",), None, Place("other.tsv", 7)),
+        Example("d", ("z",), (), Place("pairs.tsv", 2)),
+    ]
+
+
+def test_examples_come_back_as_they_were(cache: Path) -> None:
+    texts = Texts()
+    first, second = texts.take(iter(examples())), texts.take(iter(examples()[:1]))
+    assert list(first) == examples() == [first[n] for n in range(3)]
+    assert list(second) == examples()[:1]
+    assert list(first.expanded()) == expand(examples())
+    assert first.expanded()[1] == expand(examples())[1]
+    assert list(first.chosen(np.array([True, False, True]))) == [examples()[0], examples()[2]]
+    assert first[1:][0] == examples()[1]
+
+
+def test_rows_far_apart_and_in_any_order_are_found() -> None:
+    texts = Texts()
+    texts.take(Example(str(n), ("x",), None, Place("a", n)) for n in range(5000))
+    rows = np.random.default_rng(1).permutation(5000)[:700].astype(np.int32)
+    assert [e.source for e in View(texts, rows)] == [str(n) for n in rows]
+
+
+def test_nothing_is_left_on_disk(cache: Path) -> None:
+    texts = Texts()
+    texts.take(examples())
+    if os.name == "posix":
+        assert list((cache / "windlass").iterdir()) == []  # while it is still in use
+
+
+def test_large_files_go_to_disk_by_themselves(tmp_path: Path) -> None:
+    file = tmp_path / "large.tsv"
+    with file.open("wb") as out:
+        out.truncate(LARGE + 1)
+    small = tmp_path / "small.tsv"
+    small.write_text("a\tb\n")
+    assert keeping([str(small)]) is tuple
+    assert keeping([str(file)]) is not tuple
+    assert keeping([f"{small},{file}"]) is not tuple
+    assert keeping([str(file)], "memory") is tuple
+    assert keeping([str(small)], "disk") is not tuple
+
+
+def corpus(folder: Path) -> Path:
+    lines = [f"{chr(97 + n % 7)}{chr(97 + n % 5)} {n % 40}\t{n % 40} {chr(97 + n % 3)}" for n in range(120)]
+    file = folder / "pairs.tsv"
+    file.write_text("\n".join([*lines, lines[3], "", " ab 1 \tx"]), encoding="utf-8")
+    return file
+
+
+def test_data_on_disk_is_data_in_memory(tmp_path: Path) -> None:
+    over = [{"data": {"train": [str(corpus(tmp_path))]}}]
+    memory = read_data(compose("text", None, [*over, setting("data.store=memory")]))
+    disk = read_data(compose("text", None, [*over, setting("data.store=disk")]))
+    assert isinstance(disk.train, View)
+    assert tuple(disk.train) == tuple(memory.train)
+    assert tuple(disk.dev) == tuple(memory.dev)
+    assert disk.report == memory.report
+    assert fingerprint(disk) == fingerprint(memory)
+
+
+def test_training_from_disk_gives_the_weights_of_training_from_memory(tmp_path: Path) -> None:
+    found = []
+    for store in ("memory", "disk"):
+        settings = [f"data.store={store}", "train.epochs=1", "model.encoder.size=8", "model.decoder.size=8"]
+        recipe = compose(
+            "text", None, [{"data": {"train": [str(corpus(tmp_path))]}}, *(setting(text) for text in settings)]
+        )
+        found.append(weights(run(recipe, read_data(recipe), tmp_path / store, Silent()).bundle.model))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_a_language_model_has_no_store_on_disk() -> None:
+    with pytest.raises(RecipeError, match="disk is for examples"):
+        compose("lm", None, [setting("data.store=disk")])
+
+
+def test_some_are_spread_evenly() -> None:
+    assert list(some(list(range(10)), 5)) == [0, 2, 4, 6, 8]  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_first_places_are_those_of_a_search() -> None:
+    keys = np.random.default_rng(1).integers(0, 50, 300).tolist()
+    assert firsts(hashes(keys)).tolist() == [keys.index(key) for key in keys]
+
+
+def test_findings_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "MOST", 3)
+    file = tmp_path / "bad.tsv"
+    file.write_text("a\tb\n" * 6 + "\n" * 5)
+    report = doctor.survey([read(file)])
+    assert report.counts == {"duplicate": 5, "blank": 5}
+    assert len(report.findings) == 6
+    assert "duplicate: 5 kept" in report.render()
+    assert "and 4 more" in report.render(limit=1)
