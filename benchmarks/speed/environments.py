@@ -42,6 +42,9 @@ CONTESTANTS = (
         several=True,
         absent={"LM": "only models of a recipe"},
     ),
+    Contestant(
+        "windlass, step by step", "ours_steps.py", ("S", "M"), decodes=False, absent={"LM": "only encoder-decoders"}
+    ),
     Contestant("windlass, 8 bits", "ours_8bit.py", ("S", "M"), trains=False, absent={"LM": "only decoding"}),
     Contestant("careful loop", "careful.py", ("S", "M", "LM")),
     Contestant("tutorial loop", "tutorial.py", ("S",), absent={"M": "tutorials teach one layer without feeding"}),

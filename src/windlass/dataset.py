@@ -122,8 +122,8 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
 
     kind, two = TASKS[recipe.task].target, recipe.source.kind == "pair"
     if TASKS[recipe.task].reads_nothing:
-        held = None if dev is None else from_memory(_all_texts(dev), "dev")
-        return _texts(recipe, [from_memory(_all_texts(train), "train")], held)
+        given = None if dev is None else from_memory(_all_texts(dev), "dev")
+        return _texts(recipe, [from_memory(_all_texts(train), "train")], given)
     train, dev = _all_pairs(train), None if dev is None else _all_pairs(dev)
 
     def examples(pairs: Pairs, name: str) -> ReadResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -67,7 +68,7 @@ def generate_command(
     print()
 
 
-def tell_evaluation(folder: Path, bundles: list[Bundle], examples: tuple[Example, ...], rows: int, json_: bool) -> None:
+def tell_evaluation(folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, json_: bool) -> None:
     """Evaluate a language model and print its figures beside those of the baselines.
 
     >>> callable(tell_evaluation)
@@ -101,7 +102,7 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in metrics.items()}
 
 
-def tell_scores(bundle: Bundle, examples: tuple[Example, ...], json_: bool) -> None:
+def tell_scores(bundle: Bundle, examples: Sequence[Example], json_: bool) -> None:
     """Print how likely texts are: a line a text, or, as JSON, with every token and its probability.
 
     >>> callable(tell_scores)

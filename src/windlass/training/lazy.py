@@ -120,7 +120,7 @@ def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
             parts.append(p.grad.values())
         else:
             parts.append(p.grad)
-    length = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in parts]))
+    length: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in parts]))
     scale = (most / (length + 1e-6)).clamp(max=1.0)
     torch._foreach_mul_(parts, scale)
     return length
