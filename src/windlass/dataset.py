@@ -71,9 +71,7 @@ def _expanded(examples: Sequence[Example]) -> Sequence[Example]:
     return examples.expanded() if isinstance(examples, View) else tuple(expand(examples))
 
 
-def examples_of(
-    recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple
-) -> ReadResult:
+def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple) -> ReadResult:
     """Read a file as a model's own data was read, or as `options` say; `keep` holds its examples.
 
     >>> examples_of(Recipe(), "no-such-file.tsv")

@@ -139,9 +139,9 @@ class _Rows:
                 parts = "words" if self.document is None else "sentences"
                 kind = f"unequal numbers of {parts} and tags" if self.target == "tags" else "not a tree"
                 self._add(row.line, 1, kind, what, "skipped")
-        for file, (first, _, count) in self.stray.items():
+        for file, (begin, _, count) in self.stray.items():
             what = f"spaces around the text on {count} lines from here"
-            self.found.add(Finding(file, first, "stray space", what, "mended"))
+            self.found.add(Finding(file, begin, "stray space", what, "mended"))
 
     def _add(self, line: int, side: int, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
         self.found.add(Finding(self.files[side], line, kind, what, action))
