@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.metrics import higher_is_better
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 INK, GREY = "#1b2733", "#5b6875"
 COLOURS = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a", "#8c6d31", "#17becf")
@@ -56,6 +56,9 @@ def draw(panels: Mapping[str, Sequence[Point]], path: Path) -> Path:
     across = min(ACROSS, len(panels))
     down = -(-len(panels) // across)
     legend = 0.35 + 0.22 * -(-len(names) // (3 * across))
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(max(5.4, 4.1 * across), 3.5 * down + legend), layout="constrained")
     places = figure.subplots(down, across, squeeze=False).flatten()
     for axes in places[len(panels) :]:
