@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 from fontTools.ttLib import TTFont
+from matplotlib import font_manager
 from PIL import Image
 
 from windlass.core.errors import DataError, WindlassError
@@ -31,7 +32,7 @@ SAMPLES = {
 
 
 def file_of(family):
-    return fonts.bundled().get(family) or fonts.font_manager.findfont(family, fallback_to_default=False)
+    return fonts.bundled().get(family) or font_manager.findfont(family, fallback_to_default=False)
 
 
 def characters(family):

@@ -274,7 +274,7 @@ def explain_command(
     ] = False,
     device: flags.Device = "cpu",
 ) -> None:
-    """Draw what a model looks at while it writes, or what counted for its choice.
+    """Draw what a model looks at, or what counted for it.
 
     Of a document, a page (.html) or picture with every sentence shaded by its weight, and words by theirs.
     """
