@@ -23,6 +23,8 @@ from windlass.training.observe import Observer
 
 SHOWN = 10
 DRAWN = 6
+LEAST = 8
+"""Epochs that are planned however slow the machine looks; the time limit holds all the same."""
 EVALUATION = 0.25
 """What the evaluations after each epoch add to the time of training, roughly."""
 
@@ -109,7 +111,9 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     codecs = fit_codecs(recipe, data.train)
     loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
     seconds = estimate(Bundle.new(recipe, codecs).model, loader, recipe.train).seconds * (1 + EVALUATION)
-    epochs = max(1, min(recipe.train.epochs, int(60 * minutes / seconds)))
+    # A machine that is busy for a moment looks slow: fewer epochs than teach anything are not planned for it.
+    fewest = min(LEAST, recipe.train.epochs)
+    epochs = max(fewest, min(recipe.train.epochs, int(60 * minutes / seconds)))
     # Of a short run, most must be left for learning.
     warmup = min(recipe.train.schedule.warmup, epochs * loader.batches(0) // 10)
     schedule = recipe.train.schedule.model_copy(update={"warmup": warmup})

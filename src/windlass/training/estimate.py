@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -90,7 +91,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         batches=count,
         epochs=options.epochs,
-        seconds=sum(seconds) / len(seconds) * count,
+        seconds=median(seconds) * count,  # one batch may have been held up
         megabytes=peak / MEGABYTE,
         minutes=options.minutes,
     )
