@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -41,3 +42,11 @@ def report(name: str, content: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written to {path}")
+
+
+def spread(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and deviation over seeds of every figure."""
+    return {
+        name: {"mean": fmean(r[name] for r in rows), "deviation": stdev(r[name] for r in rows) if len(rows) > 1 else 0}
+        for name in rows[0]
+    }

@@ -17,11 +17,10 @@ import json
 import re
 import time
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import torch
-from common import data, load, report
+from common import data, load, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
@@ -94,13 +93,6 @@ def train(system: str, seed: int, options: argparse.Namespace) -> dict[str, Any]
     }
     print(row, flush=True)
     return row
-
-
-def spread(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {
-        name: {"mean": fmean(r[name] for r in rows), "deviation": stdev(r[name] for r in rows) if len(rows) > 1 else 0}
-        for name in rows[0]
-    }
 
 
 def main() -> None:

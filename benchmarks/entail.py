@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import torch
-from common import data, load, report
+from common import data, load, report, spread
 
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
@@ -47,13 +46,6 @@ def train(seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
     row = {"seed": seed, "dev": outcome.dev.metrics, "minutes": minutes, "baseline": outcome.baseline_metrics}
     print(row | {"load": before}, flush=True)
     return row | {"load": before}
-
-
-def spread(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {
-        name: {"mean": fmean(r[name] for r in rows), "deviation": stdev(r[name] for r in rows) if len(rows) > 1 else 0}
-        for name in rows[0]
-    }
 
 
 def main() -> None:
