@@ -5,7 +5,7 @@ import torch
 from pydantic import TypeAdapter
 
 from windlass.core.errors import DataError, WindlassError
-from windlass.nn.embedding import EmbeddingOptions
+from windlass.nn.embedding import EmbeddingOptions, Learned
 
 IDS = torch.tensor([[2, 0], [1, 2]])
 
@@ -89,3 +89,17 @@ def test_dropout_acts_in_training_only_and_scales_what_it_keeps(kind):
     assert torch.allclose(noisy[kept], 2 * clean[kept])
     assert 0.3 < kept[clean != 0].double().mean() < 0.7
     assert torch.equal(embedding.eval()(IDS), embedding.table[IDS])
+
+
+def test_blank_tokens_get_the_unknown_vector_in_training_only():
+    embedding = Learned(size=2, blank=0.5).build(6)
+    ids = torch.full((400,), 4)
+    rows = embedding(ids)
+    blank = (rows == embedding.table[1]).all(dim=1)
+    assert 130 < blank.sum() < 270
+    assert torch.equal(rows[~blank], embedding.table[4].expand(int((~blank).sum()), 2))
+    assert torch.equal(embedding.eval()(ids), embedding.table[4].expand(400, 2))
+
+
+def test_the_spread_is_that_of_the_first_values():
+    assert abs(Learned(size=50, spread=0.1).build(400).table.std().item() - 0.1) < 0.005

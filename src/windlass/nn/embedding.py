@@ -14,9 +14,13 @@ from torch.nn import functional as F
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.options import Options, named
 
+UNK = 1
+"""The id of an unknown token, as in every vocabulary."""
+
 
 class _Embedding(Options):
     dropout: float = Field(0.0, ge=0, lt=1, description="on the vectors")
+    blank: float = Field(0.0, ge=0, lt=1, description="share of tokens that are unknown in training (word dropout)")
 
 
 class Learned(_Embedding):
@@ -28,10 +32,11 @@ class Learned(_Embedding):
 
     kind: Literal["learned"] = "learned"
     size: int = Field(256, ge=1, description="the length of a vector")
+    spread: float = Field(1.0, gt=0, description="deviation of the first values; small: rare tokens stay near nothing")
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table."""
-        return Embedding(nn.Parameter(torch.randn(vocabulary, self.size)), self.dropout)
+        return Embedding(nn.Parameter(torch.randn(vocabulary, self.size) * self.spread), self.dropout, self.blank)
 
 
 class OneHot(_Embedding):
@@ -45,7 +50,7 @@ class OneHot(_Embedding):
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the (fixed) table."""
-        return Embedding(torch.eye(vocabulary), self.dropout)
+        return Embedding(torch.eye(vocabulary), self.dropout, self.blank)
 
 
 class Vectors(_Embedding):
@@ -63,7 +68,7 @@ class Vectors(_Embedding):
     def build(self, vocabulary: int) -> Embedding:
         """Make the table; `Embedding.load` fills it."""
         table = torch.randn(vocabulary, self.size)
-        return Embedding(table if self.freeze else nn.Parameter(table), self.dropout)
+        return Embedding(table if self.freeze else nn.Parameter(table), self.dropout, self.blank)
 
 
 EmbeddingOptions = Annotated[Learned | OneHot | Vectors, Field(discriminator="kind"), named]
@@ -71,7 +76,7 @@ EmbeddingOptions = Annotated[Learned | OneHot | Vectors, Field(discriminator="ki
 
 
 class Embedding(nn.Module):
-    """Looks up vectors (V, E) by id and drops some of them out in training.
+    """Looks up vectors (V, E) by id; in training, some tokens are unknown and some numbers are dropped.
 
     >>> Embedding(torch.eye(3))(torch.tensor([1])).tolist()
     [[0.0, 1.0, 0.0]]
@@ -79,7 +84,7 @@ class Embedding(nn.Module):
 
     table: Tensor
 
-    def __init__(self, table: Tensor, dropout: float = 0.0):
+    def __init__(self, table: Tensor, dropout: float = 0.0, blank: float = 0.0):
         super().__init__()
         self.scale = 1.0
         self.sparse = False  # a lazy optimiser asks for the gradients of the rows that were looked up alone
@@ -87,7 +92,7 @@ class Embedding(nn.Module):
             self.table = table
         else:
             self.register_buffer("table", table)
-        self.dropout = dropout
+        self.dropout, self.blank = dropout, blank
 
     @property
     def size(self) -> int:
@@ -109,6 +114,8 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(...) -> (..., E)."""
+        if self.training and self.blank:
+            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.blank, UNK)
         vectors = F.embedding(ids, self.table, sparse=self.sparse)
         return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
