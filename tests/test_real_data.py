@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.codecs import TextCodec
 from windlass.data.readers import DataOptions, read
+from windlass.data.tokens import TextOptions
 
 ROOT = Path(os.environ.get("WINDLASS_DATA") or "/nonexistent")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from shapes import EOS, LM_STEPS, SHAPES
 
-from windlass.data.codecs import BpeTokens, TextCodec, TextOptions, WordTokens
+from windlass.data.codecs import TextCodec
+from windlass.data.tokens import BpeTokens, TextOptions, WordTokens
 
 DECODED = 15  # the length of the sentences to decode, EOS included: the mean
 

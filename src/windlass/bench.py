@@ -70,7 +70,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def made_up(codec: TextCodec, count: int = MADE_UP, longest: int = 24) -> list[str]:
     """Texts of random symbols, for a model whose own inputs are not at hand; always the same ones.
 
-    >>> from windlass.data.codecs import TextOptions
+    >>> from windlass.data import TextOptions
     >>> texts = made_up(TextCodec.fit(TextOptions(), ["abc"]), 3)
     >>> len(texts), all(texts), texts == made_up(TextCodec.fit(TextOptions(), ["abc"]), 3)
     (3, True, True)
@@ -86,7 +86,7 @@ def made_up(codec: TextCodec, count: int = MADE_UP, longest: int = 24) -> list[s
 def made_up_documents(codec: TextCodec, count: int = MADE_UP, longest: int = 16) -> list[Source]:
     """The same as documents, of up to so many sentences.
 
-    >>> from windlass.data.codecs import TextOptions
+    >>> from windlass.data import TextOptions
     >>> len(made_up_documents(TextCodec.fit(TextOptions(), ["abc"]), 3))
     3
     """
@@ -104,7 +104,7 @@ def bench(
     that is busy for a while slows them all. A bundle that is in 8 bits is measured in 8 bits alone.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextOptions
+    >>> from windlass.data import TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> found = bench(Bundle.new(Recipe(search="greedy"), Codecs(codec, codec)), ["cab", "abba"], [1], 0.01)

@@ -53,7 +53,7 @@ class Bundle:
     """A model with all that it needs to be used.
 
     >>> import tempfile
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +123,7 @@ def _fitting(recipe: Recipe, codecs: Codecs) -> Codecs:
 def network(recipe: Recipe, codecs: Codecs) -> Model:
     """The model of a recipe, for what its codecs know.
 
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> network(Recipe(), Codecs(codec, codec)).writer.output.out_features
     7
@@ -149,7 +149,7 @@ def save_definition(folder: Path, recipe: Recipe, codecs: Codecs, format: int = 
     """Write what does not change while a model is trained.
 
     >>> import tempfile
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_definition(Path(folder), Recipe(seed=5), Codecs(codec, codec))

@@ -42,7 +42,7 @@ def predict(
     `first_key` numbers the first text: where texts come in portions, samples are the same as if they came at once.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
@@ -149,7 +149,7 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Predictio
     """Score given targets: for texts forced decoding, with the attention on the way.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
@@ -202,7 +202,7 @@ def evaluate(
     A language model predicts nothing: texts are scored, running text in so many `rows` side by side.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
@@ -232,7 +232,7 @@ def likelihoods(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[
     A word that is neither in the vocabulary nor copied counts as the unknown mark.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
@@ -257,7 +257,7 @@ def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     (`links: reading`); the end marks are left out.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])

@@ -17,7 +17,7 @@ from windlass.baseline.language import LanguageBaselines, language_baselines, la
 from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
-from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.codecs import TextCodec
 from windlass.data.documents import DocumentCodec
 from windlass.data.examples import Example, Source, group
 from windlass.data.loader import Encoded, Loader
@@ -25,6 +25,7 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target
 from windlass.data.store import Tokens, View, some
+from windlass.data.tokens import TextOptions
 from windlass.dataset import Data, as_data, fingerprint, read_data
 from windlass.encoders.pair import PairEncoder
 from windlass.evaluate import Evaluation, alignment_figures, evaluate

@@ -11,9 +11,10 @@ from torch import Tensor
 from windlass.bundle import Bundle, Codecs
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Carry, Prediction
-from windlass.data.codecs import EOS, MARKS, UNK, TextCodec, TextOptions
+from windlass.data.codecs import EOS, MARKS, UNK, TextCodec
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.running import chunk_of
+from windlass.data.tokens import TextOptions
 from windlass.decoding.options import Sample, SearchOptions
 from windlass.decoding.unfold import unfold
 from windlass.heads.running import force_on

@@ -16,7 +16,7 @@ def quantise(bundle: Bundle) -> Bundle:
     """The same model in 8 bits; the one that was given stays as it is. The scores it reached are not this one's.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> small = quantise(Bundle.new(Recipe(), Codecs(codec, codec)))

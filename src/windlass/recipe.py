@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import Options, members, record
-from windlass.data.codecs import TextOptions
 from windlass.data.copies import comparable
 from windlass.data.documents import DocumentOptions
 from windlass.data.pairs import PairOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
+from windlass.data.tokens import TextOptions
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
 from windlass.encoders.pair import PairEncoder

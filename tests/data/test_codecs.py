@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from windlass.core.errors import BundleError
 from windlass.core.options import members
-from windlass.data.codecs import BOS, EOS, MARKS, PAD, UNK, TextCodec, TextOptions, TokenOptions
+from windlass.data.codecs import BOS, EOS, MARKS, PAD, UNK, TextCodec
+from windlass.data.tokens import TextOptions, TokenOptions
 
 KINDS = sorted(set(members(TokenOptions)) - {"tree"})  # of any text; trees are in test_trees.py
 TEXTS = [
@@ -236,7 +237,8 @@ def test_extending_by_the_same_texts_adds_nothing(kind: str) -> None:
 REPEATED = [f"{a}{b} {b}{a}ing, {a}est" for a in ("low", "new", "wid", "qu") for b in ("er", "ly", "x", "zz")]
 FIT = """
 import json, sys
-from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.codecs import TextCodec
+from windlass.data.tokens import TextOptions
 for kind in ("bpe", "unigram"):
     print(json.dumps(TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 60}), sys.argv[1:]).to_json()))
 """

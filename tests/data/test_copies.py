@@ -3,10 +3,11 @@
 import pytest
 
 from windlass.core.errors import RecipeError
-from windlass.data.codecs import UNK, TextCodec, TextOptions, WordTokens
+from windlass.data.codecs import UNK, TextCodec
 from windlass.data.copies import comparable
 from windlass.data.cutting import marked, unmarked
 from windlass.data.sides import Codecs
+from windlass.data.tokens import TextOptions, WordTokens
 from windlass.recipe import compose, setting
 
 WORDS = TextOptions(tokens="words")

@@ -15,7 +15,8 @@ import torch
 from contest import SEED, Job, Watch
 
 from windlass.bundle import Bundle, Codecs, save_definition
-from windlass.data.codecs import TextCodec, TextOptions
+from windlass.data.codecs import TextCodec
+from windlass.data.tokens import TextOptions
 from windlass.recipe import Recipe
 from windlass.training.processes import team
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.data.codecs import UNK, TextCodec, TextOptions
+from windlass.data.codecs import UNK, TextCodec
 from windlass.data.documents import DocumentOptions
+from windlass.data.tokens import TextOptions
 
 
 def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from windlass.core.options import Options
-from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec, TextOptions, TokenOptions, WordTokens
+from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec
 from windlass.data.cutting import cut, marked
 from windlass.data.examples import Example, Source
 from windlass.data.sentences import RuleSentences, SplitterOptions
+from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
 
 
 class DocumentOptions(Options):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from windlass.core.options import Options
-from windlass.data.codecs import Inputs, TextCodec, TextOptions
+from windlass.data.codecs import Inputs, TextCodec
 from windlass.data.examples import Source
+from windlass.data.tokens import TextOptions
 
 
 class NothingOptions(Options):

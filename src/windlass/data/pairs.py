@@ -10,8 +10,9 @@ from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
 from windlass.core.options import Options
-from windlass.data.codecs import Inputs, TextCodec, TextOptions
+from windlass.data.codecs import Inputs, TextCodec
 from windlass.data.examples import Source
+from windlass.data.tokens import TextOptions
 from windlass.data.words import WordsCodec, WordsOptions
 
 

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from windlass.core.errors import BundleError, RecipeError
 from windlass.core.records import Batch
 from windlass.data import copies
-from windlass.data.codecs import EOS, TextCodec, TextOptions
+from windlass.data.codecs import EOS, TextCodec
 from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.examples import Example, Source, joined
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
@@ -23,6 +23,7 @@ from windlass.data.loader import Encoded, Loader, collate
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.pairs import PairCodec, PairOptions, text_unless_said
 from windlass.data.store import Tokens
+from windlass.data.tokens import TextOptions
 from windlass.data.trees import with_words
 from windlass.data.words import WordsCodec, WordsOptions
 

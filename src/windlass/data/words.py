@@ -11,9 +11,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from windlass.core.options import Options
-from windlass.data.codecs import UNK, CharacterTokens, Inputs, TextCodec, TextOptions, WordTokens
+from windlass.data.codecs import UNK, Inputs, TextCodec
 from windlass.data.cutting import cut
 from windlass.data.examples import Source
+from windlass.data.tokens import CharacterTokens, TextOptions, WordTokens
 
 BLANK = "␣"  # for a space inside a word, which some treebanks have
 

@@ -24,7 +24,7 @@ def explain(bundle: Bundle, text: Source, target: str | None = None, search: Sea
     """Predict for one text, or force a given target, and return it with the attention on the way.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> found = explain(Bundle.new(Recipe(), Codecs(codec, codec)), "ab", target="ba")
@@ -45,7 +45,7 @@ def self_attention(bundle: Bundle, text: Source) -> list[Heat]:
     """What every place of a text looks at inside an encoder of self-attention: a table for every layer and head.
 
     >>> from windlass.bundle import Codecs
-    >>> from windlass.data.codecs import TextCodec, TextOptions
+    >>> from windlass.data import TextCodec, TextOptions
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> bundle = Bundle.new(Recipe(model={"encoder": {"kind": "attention", "layers": 1}}), Codecs(codec, codec))

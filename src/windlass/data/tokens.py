@@ -1,0 +1,107 @@
+"""What a recipe can say of tokens, and of a text that is made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from windlass.core.options import Options, named
+
+
+class CharacterTokens(Options):
+    """Every code point is a token; a space is one like any other.
+
+    >>> CharacterTokens().kind
+    'characters'
+    """
+
+    kind: Literal["characters"] = "characters"
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+
+class GraphemeTokens(Options):
+    """Every grapheme cluster (a letter with its combining marks) is a token.
+
+    >>> GraphemeTokens(min_count=2).min_count
+    2
+    """
+
+    kind: Literal["graphemes"] = "graphemes"
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+
+class WordTokens(Options):
+    """What stands between whitespace is a token, or, cut around punctuation, a word or a mark of its own.
+
+    Decoding puts one space between tokens; a mark of punctuation knows on which side it has none.
+
+    >>> WordTokens(size=10_000).size
+    10000
+    """
+
+    kind: Literal["words"] = "words"
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+    size: int | None = Field(None, ge=5, description="the most ids, marks included; the most frequent words stay")
+    cut: Literal["spaces", "punctuation"] = Field(
+        "spaces", description="where a word ends: at spaces, or at punctuation too, whose marks are tokens themselves"
+    )
+
+
+class BpeTokens(Options):
+    """Byte-pair encoding: frequent pairs of pieces become one piece (Sennrich et al. 2016).
+
+    >>> BpeTokens(size=4000).size
+    4000
+    """
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
+
+
+class UnigramTokens(Options):
+    """Pieces of a unigram language model, the likeliest cut of each word (Kudo 2018).
+
+    >>> UnigramTokens().size
+    8000
+    """
+
+    kind: Literal["unigram"] = "unigram"
+    size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
+
+
+class TreeTokens(Options):
+    """The brackets of a tree such as (NP (DT the) (NN cat)), from left to right (Vinyals et al. 2015).
+
+    >>> TreeTokens(close="labelled").words
+    'placeholder'
+    """
+
+    kind: Literal["tree"] = "tree"
+    words: Literal["placeholder", "kept"] = Field(
+        "placeholder", description="a place for each, to be filled from the sentence; or the words themselves"
+    )
+    close: Literal["plain", "labelled"] = Field("plain", description="a constituent is closed by ), or by )NP")
+    min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+
+TokenOptions = Annotated[
+    CharacterTokens | GraphemeTokens | WordTokens | BpeTokens | UnigramTokens | TreeTokens,
+    Field(discriminator="kind"),
+    named,
+]
+
+
+class TextOptions(Options):
+    """A text, as a sequence of tokens.
+
+    >>> TextOptions(tokens="words").tokens
+    WordTokens(kind='words', min_count=1, size=None, cut='spaces')
+    """
+
+    kind: Literal["text"] = "text"
+    tokens: TokenOptions = Field(CharacterTokens(), description="what a token is")
+    normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field(
+        "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
+    )
+    lowercase: bool = Field(False, description="lowercase the text first")
