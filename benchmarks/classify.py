@@ -10,12 +10,12 @@ pretrained embeddings, which are not used here.
 from __future__ import annotations
 
 import argparse
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, load, report, spread
+from common import data, once, report, spread
 
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
@@ -29,19 +29,12 @@ from windlass.training.observe import Silent
 READING = DataOptions(format="labelled")
 
 
-def train(seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
-    out = runs / f"trec-{seed}"
-    if (out / "weights.safetensors").exists():  # trained before
-        return {"seed": seed, "dev": Bundle.load(out).scores}
+def train(seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
     files = {"train": [str(data("classification/trec6") / "TREC.train.all.gz")], "format": "labelled"}
     recipe = compose("classify", None, [{"seed": seed, "data": files}, *map(setting, settings)])
-    before, started = load(), time.time()
     outcome = run(recipe, read_data(recipe), out, Silent())
     assert outcome.dev is not None
-    minutes = round((time.time() - started) / 60, 2)
-    row = {"seed": seed, "dev": outcome.dev.metrics, "minutes": minutes, "baseline": outcome.baseline_metrics}
-    print(row | {"load": before}, flush=True)
-    return row | {"load": before}
+    return {"seed": seed, "dev": outcome.dev.metrics, "baseline": outcome.baseline_metrics}
 
 
 def main() -> None:
@@ -53,7 +46,10 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = [train(seed, options.runs, options.settings) for seed in options.seeds]
+    rows = []
+    for seed in options.seeds:
+        out = options.runs / f"trec-{seed}"
+        rows.append(once(out, partial(train, seed, out, options.settings)))
     dev = spread([row["dev"] for row in rows])
     print("dev", dev)
     report("classify-dev", {"rows": rows, "dev": dev, "settings": options.settings})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -42,6 +44,18 @@ def report(name: str, content: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written to {path}")
+
+
+def once(out: Path, train: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The row of a run, trained now, or as it was written beside its folder when it was."""
+    kept = out.with_name(f"{out.name}.row.json")
+    if not kept.exists():
+        before, started = load(), time.time()
+        row = train()
+        row |= {"minutes": round((time.time() - started) / 60, 2), "load": before}
+        print(row, flush=True)
+        kept.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return dict(json.loads(kept.read_text(encoding="utf-8")))
 
 
 def spread(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -15,12 +15,13 @@ import argparse
 import gzip
 import json
 import re
-import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, load, report, spread
+from common import data, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
@@ -68,31 +69,22 @@ def prepare(folder: Path, words: int, posts: int | None = None, groups: list[str
     return counts
 
 
-def train(system: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one network, or take it as it was trained before."""
-    out = options.runs / f"{system}-{seed}"
-    if (out / "weights.safetensors").exists():
-        return {"system": system, "seed": seed, "dev": Bundle.load(out).scores}
+def train(system: str, seed: int, out: Path, options: argparse.Namespace) -> dict[str, Any]:
     task, own = ("classify-document", [*HAN, *options.han]) if system == "han" else ("classify", [*FLAT, *options.flat])
     files = {"train": [str(options.runs / "train.jsonl")], "source": "text", "target": "label"}
     limits = {"train": {"minutes": options.minutes}} if options.minutes is not None else {}
     settings = [setting(text) for text in (*own, *options.settings)]
     recipe = compose(task, None, [{"seed": seed, "data": files}, limits, *settings])
-    busy, started = load(), time.time()
     outcome = run(recipe, read_data(recipe), out, RichProgress() if options.verbose else Silent())
     assert outcome.dev is not None
-    row = {
+    return {
         "system": system,
         "seed": seed,
         "dev": outcome.dev.metrics,
-        "minutes": round((time.time() - started) / 60, 2),
         "steps": outcome.fitted.steps,
         "parameters": sum(p.numel() for p in outcome.bundle.model.parameters()),
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
-        "load": busy,
     }
-    print(row, flush=True)
-    return row
 
 
 def main() -> None:
@@ -116,7 +108,10 @@ def main() -> None:
         parser.error("--test is for all posts of all groups: leave --posts and --groups out")
     torch.set_num_threads(options.threads)
     counts = prepare(options.runs, options.words, options.posts, options.groups)
-    rows = [train(system, seed, options) for system in options.systems for seed in options.seeds]
+    rows = []
+    for system, seed in product(options.systems, options.seeds):
+        out = options.runs / f"{system}-{seed}"
+        rows.append(once(out, partial(train, system, seed, out, options)))
     dev = {system: spread([row["dev"] for row in rows if row["system"] == system]) for system in options.systems}
     print("dev", dev)
     about = {"posts": counts, "words": options.words, "settings": [*options.settings, *options.han, *options.flat]}

@@ -9,12 +9,12 @@ Published: LSTM pair encoder 71.3, 80.8 when it is first trained on far more pai
 from __future__ import annotations
 
 import argparse
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, load, report, spread
+from common import data, once, report, spread
 
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
@@ -33,19 +33,12 @@ def file(part: str) -> str:
     return str(data("entailment/sick") / f"SICK_{part}.txt.gz")
 
 
-def train(seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
-    out = runs / f"sick-{seed}"
-    if (out / "weights.safetensors").exists():  # trained before
-        return {"seed": seed, "dev": Bundle.load(out).scores}
+def train(seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
     files = {"train": [file("train")], "dev": file("trial"), **COLUMNS}
     recipe = compose("entail", None, [{"seed": seed, "data": files}, *map(setting, settings)])
-    before, started = load(), time.time()
     outcome = run(recipe, read_data(recipe), out, Silent())
     assert outcome.dev is not None
-    minutes = round((time.time() - started) / 60, 2)
-    row = {"seed": seed, "dev": outcome.dev.metrics, "minutes": minutes, "baseline": outcome.baseline_metrics}
-    print(row | {"load": before}, flush=True)
-    return row | {"load": before}
+    return {"seed": seed, "dev": outcome.dev.metrics, "baseline": outcome.baseline_metrics}
 
 
 def main() -> None:
@@ -57,7 +50,10 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = [train(seed, options.runs, options.settings) for seed in options.seeds]
+    rows = []
+    for seed in options.seeds:
+        out = options.runs / f"sick-{seed}"
+        rows.append(once(out, partial(train, seed, out, options.settings)))
     dev = spread([row["dev"] for row in rows])
     print("dev", dev)
     report("entail-dev", {"rows": rows, "dev": dev, "settings": options.settings})

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, load, report
+from common import data, once, report
 
 from windlass.baseline.language import LanguageBaselines, language_figures
 from windlass.bundle import Bundle
@@ -31,7 +31,7 @@ from windlass.training.estimate import estimate
 from windlass.training.progress import RichProgress
 
 TEXTS: dict[str, tuple[str, tuple[float, float], tuple[str, ...]]] = {
-    "shakespeare": ("lm/tinyshakespeare/input.txt.gz", (0.90, 0.95), ()),
+    "shakespeare": ("lm/tinyshakespeare/input.txt.gz", (0.90, 0.95), ("model.decoder.dropout=0.5",)),
     "warpeace": ("lm/warpeace/warpeace.txt.gz", (0.80, 0.90), ("model.decoder.dropout=0.1",)),
     "warpeace-words": (
         "lm/warpeace/warpeace.txt.gz",
@@ -87,20 +87,16 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
     texts = read_data(recipe)
     if options.minutes is not None:
         recipe = fitting(recipe, options.minutes, texts)
-    before, started = load(), time.time()
     outcome = run(recipe, texts, options.runs / f"{name}-{options.seed}", RichProgress())
     assert outcome.dev is not None
-    row = {
+    return {
         "text": name,
         "seed": options.seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
         "epochs": outcome.fitted.epochs,
-        "minutes": round((time.time() - started) / 60, 2),
-        "load": before,
+        "settings": [*TEXTS[name][2], *options.settings],
     }
-    print(row, flush=True)
-    return row
 
 
 def score_test(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -132,13 +128,15 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.settings.append(f"train.threads={options.threads}")
+    rows = []
+    for name in options.texts:
+        rows.append(once(options.runs / f"{name}-{options.seed}", partial(train, name, options)))
+    report("lm-dev", {"rows": rows})
     if options.test:
-        rows = [score_test(name, options) for name in options.texts]
         for row in rows:
+            row |= score_test(row["text"], options)
             print(row, flush=True)
         report("lm", {"rows": rows})
-        return
-    report("lm-dev", {"rows": [train(name, options) for name in options.texts]})
 
 
 if __name__ == "__main__":

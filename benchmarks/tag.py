@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from common import data, load, report
+from common import data, once, report
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
@@ -38,27 +40,19 @@ RUNS = {
 }
 
 
-def train(name: str, seed: int, runs: Path, settings: list[str]) -> dict[str, Any]:
+def train(name: str, seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
     part, own = RUNS[name]
-    out = runs / f"{name}-{seed}"
-    if (out / "weights.safetensors").exists():  # trained before
-        return {"run": name, "seed": seed, "dev": Bundle.load(out).scores}
     folder, first, second, _ = PARTS[part]
     files = {"train": [str(data(folder) / first)], "dev": str(data(folder) / second)}
     recipe = compose("tag", None, [{"seed": seed, "data": files}, *map(setting, [*own, *settings])])
-    before, started = load(), time.time()
     outcome = run(recipe, read_data(recipe), out, Silent())
     assert outcome.dev is not None
-    row = {
+    return {
         "run": name,
         "seed": seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
-        "minutes": round((time.time() - started) / 60, 2),
-        "load": before,
     }
-    print(row, flush=True)
-    return row
 
 
 def main() -> None:
@@ -71,10 +65,15 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = [train(name, seed, options.runs, options.settings) for name in options.only for seed in options.seeds]
+    rows = []
+    for name, seed in product(options.only, options.seeds):
+        out = options.runs / f"{name}-{seed}"
+        rows.append(once(out, partial(train, name, seed, out, options.settings)))
     report("tag-dev", {"rows": rows, "settings": options.settings})
     if options.test:
-        report("tag", {"rows": [score_test(name, options.seeds, options.runs) for name in options.only]})
+        report(
+            "tag", {"rows": [score_test(name, options.seeds, options.runs) for name in options.only], "trained": rows}
+        )
 
 
 def score_test(name: str, seeds: list[int], runs: Path) -> dict[str, Any]:
