@@ -148,7 +148,7 @@ def decoder(job: Job, int8: bool = False) -> Callable[[list[list[int]], int], li
         limit = {"length_factor": 0.0, "length_plus": FORCED}
         how = Greedy(**limit) if beam == 1 else Beam(size=beam, **limit)
         batch = Batch({"source": Padded.of(sources)}, None, torch.arange(len(sources)))
-        return [list(found[0].ids) for found in search([head], [model.encode(batch)], how)]
+        return [list(found[0].ids) for found in search([head], [model.infer(batch, int8)], how)]
 
     return translate
 

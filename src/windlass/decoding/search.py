@@ -81,15 +81,14 @@ class _History:
 
     def __init__(self, limits: Tensor, options: SearchOptions, constraint: Constraint | None, k: int = 1):
         self.n, self.constraint = options.block_ngrams, constraint
-        self.never = (PAD, BOS) if options.unknown else (PAD, BOS, UNK)
+        self.never = torch.tensor([PAD, BOS] if options.unknown else [PAD, BOS, UNK], device=limits.device)
         rows = limits.numel() * k
         self.tokens = torch.empty(rows, 0, dtype=torch.long, device=limits.device) if self.n else None
         self.state = None if constraint is None else constraint.begin(limits).repeat(k)
 
     def forbid(self, logprobs: Tensor) -> Tensor:
         """Rule out the marks that no target holds, repeated runs, what the constraint does; if told, the unknown."""
-        for mark in self.never:
-            logprobs[:, mark] = -torch.inf
+        logprobs.index_fill_(1, self.never, -torch.inf)
         if self.constraint is not None:
             logprobs = logprobs.masked_fill(~self.constraint.allowed(self.state), -torch.inf)
         return logprobs if self.tokens is None else block_ngrams(logprobs, self.tokens, self.n)
@@ -136,6 +135,7 @@ def _unroll(
     history = _History(limits, options, constraint)
     trails: list[_Trail] = []
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
+    soonest = int(limits.min())
     for t in range(int(limits.max())):
         logprobs, walk, weights = walker.step(tokens, walk)
         allowed = history.forbid(logprobs)
@@ -146,7 +146,9 @@ def _unroll(
             chosen, picked = best(allowed, 1)
             tokens = picked[:, 0]
         trails.append(_Trail(rows, None, tokens[:, None], chosen, weights))
-        done = done | (tokens == EOS) | (left <= t + 1)
+        done = done | (tokens == EOS)
+        if t + 1 >= soonest:
+            done = done | (left <= t + 1)
         gone = int(done.sum())
         if gone == done.numel():
             break

@@ -64,7 +64,11 @@ class RecurrentEncoder(TokenEncoder):
 
     def _read(self, batch: Batch, stack: Stack | QuickStack) -> Memory:
         source = batch.inputs["source"]
-        states, final = stack(self.vectors(batch), source.mask)
+        if isinstance(stack, QuickStack) and self.spelling is None:  # a token that comes again is multiplied once
+            tokens, places = source.values.unique(return_inverse=True)
+            states, final = stack(self.embedding(tokens), source.mask, places)
+        else:
+            states, final = stack(self.vectors(batch), source.mask)
         # Not the last layer's own state, which lacks what a residual or highway connection adds to it.
         summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
         if self.stack.backward_cells:

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from windlass.core.records import CellState, Memory, Record
 from windlass.heads.copying import Copies, QuickGate, in_vocabulary
 from windlass.nn.cells import GRU, LSTM, RNN, Cell
+from windlass.nn.fused import tanh
 from windlass.nn.packed import Packed, Stamp, pack, stamp
 from windlass.nn.product import Product, Taken
 
@@ -226,7 +227,7 @@ class Quick:
                 o = o + _spread(source.shown, o)
             if self.words is not None:
                 o = o + self.words(tokens)
-            o = torch.tanh(o)
+            o = tanh(o)
         coverage = state.coverage
         seen = None if weights is None else weights.flatten(0, 1)
         if coverage is not None and seen is not None:
@@ -311,7 +312,7 @@ def _bounded(head: TextHead, at_start: bool) -> bool:
     cell, options = head.stack.first, head.options
     if options.connect != "plain" or not isinstance(cell, LSTM | GRU | RNN):
         return False
-    if isinstance(cell, RNN) and cell.activation not in (torch.tanh, torch.sigmoid):
+    if isinstance(cell, RNN) and cell.activation not in (tanh, torch.sigmoid):
         return False
     tame = options.start == "zeros" or (options.start == "summary" and hasattr(head.start, "bridges"))
     return tame or (not at_start and not isinstance(cell, GRU))  # a GRU keeps some of its first state

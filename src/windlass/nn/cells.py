@@ -19,12 +19,12 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
-from windlass.nn.fused import GruTape, LstmTape, recurrence
+from windlass.nn.fused import GruTape, LstmTape, recurrence, tanh
 from windlass.nn.product import Product, linear
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
+    "tanh": tanh,
     "relu": torch.relu,
     "sigmoid": torch.sigmoid,
     "identity": lambda x: x,
@@ -174,7 +174,7 @@ class LSTM(Cell):
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
-        g = torch.tanh(g)
+        g = tanh(g)
         if self.peepholes is None:
             i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
             c = f * c + i * g
@@ -230,11 +230,11 @@ class GRU(Cell):
         x_rz, x_n = projected.split(halves, dim=1)
         if self.before:
             r, z = torch.sigmoid(products[0](h, x_rz)).chunk(2, dim=1)
-            n = torch.tanh(products[1](r * h, x_n))
+            n = tanh(products[1](r * h, x_n))
         else:
             h_rz, h_n = products[0](h).split(halves, dim=1)
             r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
-            n = torch.tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
+            n = tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
         return (torch.lerp(n, h, z),)
 
     @property

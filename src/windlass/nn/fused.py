@@ -19,6 +19,9 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward
 _tanh_backward = torch.ops.aten.tanh_backward
 
 
+_MINUS_ONE = torch.tensor(-1.0)
+
+
 def tanh_(x: Tensor) -> Tensor:
     """tanh in place, as 2 sigmoid(2x) - 1: on a CPU torch's sigmoid takes a sixth of the time of its tanh.
 
@@ -27,7 +30,21 @@ def tanh_(x: Tensor) -> Tensor:
     """
     if x.device.type != "cpu":
         return x.tanh_()
-    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+    x.add_(x).sigmoid_()
+    return torch.add(_MINUS_ONE, x, alpha=2, out=x)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """tanh, by the quicker way where no gradient is asked for.
+
+    >>> with torch.no_grad():
+    ...     bool(torch.allclose(tanh(torch.ones(1)), torch.ones(1).tanh()))
+    True
+    """
+    if torch.is_grad_enabled() or x.device.type != "cpu":
+        return torch.tanh(x)
+    twice = (x + x).sigmoid_()
+    return torch.add(_MINUS_ONE, twice, alpha=2, out=twice)
 
 
 class Tape:

@@ -1,9 +1,7 @@
 """A stack of recurrent layers over whole sequences, for inference: both directions in one loop, weights laid out.
 
-The two directions of a layer are one recurrence with a state twice as wide, [forward; backward], in which the backward
-half reads the places from the last to the first. The gates are in the order [gate][direction][unit], so that a cell of
-twice the size takes the step. With few rows, the products of both directions are one, with zeros where a direction does
-not see the other: more work, but half the calls. A contract holds it to `Stack.forward`.
+The backward direction reads the places from the last to the first, as rows of its own below those of the forward one:
+a step has a product a direction, and one cell for all rows. A contract holds it to `Stack.forward`.
 """
 
 from __future__ import annotations
@@ -11,16 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from windlass.core.records import CellState
 from windlass.nn.cells import GRU, LSTM, Cell
-from windlass.nn.packed import pack
-from windlass.nn.product import Product, Taken
+from windlass.nn.packed import Packed, pack
+from windlass.nn.product import Taken
 from windlass.nn.recurrence import Stack
-
-FEW = 8
-"""Up to so many rows, one call with zeros in it is quicker than two without."""
 
 
 def suits(stack: Stack) -> bool:
@@ -33,66 +28,62 @@ def suits(stack: Stack) -> bool:
     return all(isinstance(cell, LSTM | GRU) and cell.tape is not None for cell in stack.cells)
 
 
-def _woven(parts: list[Tensor], gates: int) -> Tensor:
-    """Rows of each direction (gates * H, ...) -> in the order [gate][direction][unit]."""
-    return torch.stack([part.unflatten(0, (gates, -1)) for part in parts], dim=1).flatten(0, 2)
-
-
 class _Layer:
-    """One layer: its cells, one a direction, as one."""
+    """One layer: its cells, one a direction, with a row a sequence and direction."""
 
     def __init__(self, cells: list[Cell], int8: bool):
         first = cells[0]
-        self.size, self.ways = first.size, len(cells)
-        self.gates = first.weight_h.size(0) // first.size
-        bias = None if first.bias is None else _woven([c.bias for c in cells if c.bias is not None], self.gates)
-        self.enter = pack(_woven([c.weight_x for c in cells], self.gates), bias, int8)
-        zero = torch.zeros_like(first.weight_h)
-        wide = [torch.cat([c.weight_h if n == k else zero for k in range(self.ways)], 1) for n, c in enumerate(cells)]
-        self.few = pack(_woven(wide, self.gates), int8=int8, bounded=True)  # from zeros, a state stays within -1 .. 1
-        self.many = [pack(c.weight_h, int8=int8, bounded=True) for c in cells]
+        self.ways, self.sums = len(cells), isinstance(first, LSTM)
+        self.enter: list[Packed] = [pack(c.weight_x, c.bias, int8) for c in cells]
+        # From zeros, a state stays within -1 .. 1.
+        self.products: list[Packed] = [pack(c.weight_h, c.state_bias, int8, bounded=True) for c in cells]
         self.cell: Cell
         with torch.device("meta"):  # only its step is wanted, not its weights
-            options = LSTM.Options() if isinstance(first, LSTM) else GRU.Options(reset="after")
-            self.cell = options.build(1, self.size * self.ways)
-        if isinstance(self.cell, GRU):
-            biases: list[Tensor] = [c.bias_h for c in cells if isinstance(c, GRU) and c.bias_h is not None]
-            self.cell.bias_h = nn.Parameter(torch.cat(biases), requires_grad=False) if biases else None
+            options = LSTM.Options(bias=False) if self.sums else GRU.Options(bias=False, reset="after")
+            self.cell = options.build(1, first.size)
 
-    def _multiply(self, h: Tensor) -> Tensor:
-        if self.ways == 1 or h.size(0) <= FEW:
-            return self.few(h)
-        parts = [
-            p(x.contiguous()).unflatten(1, (self.gates, -1)) for p, x in zip(self.many, h.chunk(2, 1), strict=True)
+    def entering(self, x: Tensor, places: Tensor | None) -> list[Tensor]:
+        """What comes from the input, (S, B, G) for every direction in the order in which it reads.
+
+        The input is x (S, B, I), or, where `places` (S, B) are given, distinct rows x (U, I) that stand there.
+        """
+        if places is None:
+            turned = [x, x.flip(0)]
+            return [p(y.flatten(0, 1)).unflatten(0, x.shape[:2]) for p, y in zip(self.enter, turned, strict=False)]
+        order = [places, places.flip(0)]
+        return [
+            p(x).index_select(0, at.flatten()).unflatten(0, at.shape) for p, at in zip(self.enter, order, strict=False)
         ]
-        return torch.stack(parts, dim=2).flatten(1)
 
-    def __call__(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, CellState]:
-        """x (S, B, I), mask (S, B, 1) -> outputs (S, B, D) and the last state."""
-        S, B = x.shape[:2]
-        entering = self.enter(x.flatten(0, 1)).view(S, B, self.gates, self.ways, self.size)
-        real = mask
-        if self.ways == 2:
-            entering = torch.stack([entering[:, :, :, 0], entering[:, :, :, 1].flip(0)], dim=3)
-            if mask is not None:
-                pair = torch.stack([mask, mask.flip(0)], dim=2)  # (S, B, 2, 1)
-                real = pair.expand(-1, -1, -1, self.size).flatten(2)
+    def __call__(self, x: Tensor, places: Tensor | None, mask: Tensor | None) -> tuple[Tensor, CellState]:
+        """Run over an input as `entering` takes it, with mask (S, B, 1) -> outputs (S, B, D) and the last state."""
+        entering = self.entering(x, places)
+        S, B = entering[0].shape[:2]
+        rows = self.ways * B
+        real = mask if mask is None or self.ways == 1 else torch.cat([mask, mask.flip(0)], dim=1)  # (S, rows, 1)
         full = [True] * S if real is None else real.flatten(1).all(1).tolist()
-        state: CellState = tuple(x.new_zeros(B, self.size * self.ways) for _ in range(self.cell.parts))
-        sums = isinstance(self.cell, LSTM)
+        state: CellState = tuple(x.new_zeros(rows, self.cell.size) for _ in range(self.cell.parts))
         outputs: list[Tensor] = []
-        for t, now in enumerate(entering.flatten(2).unbind(0)):
-            taken = self._multiply(state[0])
-            products: tuple[Product, ...] = (Taken(taken.add_(now) if sums else taken, whole=sums),)
-            new = self.cell.step(now, state, products)
+        for t, now in enumerate(zip(*(part.unbind(0) for part in entering), strict=True)):
+            taken = [product(h) for product, h in zip(self.products, state[0].split(B), strict=True)]
+            if self.sums:
+                taken = [product.add_(part) for product, part in zip(taken, now, strict=True)]
+            projected = _below(now) if not self.sums else now[0]  # which is in the product already
+            new = self.cell.step(projected, state, (Taken(_below(taken), whole=self.sums),))
             if real is not None and not full[t]:
                 new = tuple(torch.where(real[t], n, o) for n, o in zip(new, state, strict=True))
             state = new
             outputs.append(state[0])
         y = torch.stack(outputs)
         if self.ways == 2:
-            y = torch.cat([y[..., : self.size], y[..., self.size :].flip(0)], dim=2)
+            y = torch.cat([y[:, :B], y[:, B:].flip(0)], dim=2)
+            state = tuple(torch.cat(part.split(B), dim=1) for part in state)
         return (y if mask is None else y * mask), state
+
+
+def _below(parts: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    """The rows of the directions, one below the other."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 @dataclass(frozen=True)
@@ -118,12 +109,18 @@ class QuickStack:
         return cls(stack, tuple(_Layer(cells, int8) for cells in layers))
 
     @torch.no_grad()
-    def __call__(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, tuple[CellState, ...]]:
-        """Run over sequences x (B, S, I); return outputs (B, S, D) and the last state of every layer."""
+    def __call__(
+        self, x: Tensor, mask: Tensor | None, places: Tensor | None = None
+    ) -> tuple[Tensor, tuple[CellState, ...]]:
+        """Run over sequences x (B, S, I); return outputs (B, S, D) and the last state of every layer.
+
+        Inputs that come again and again may be given once, x (U, I), with `places` (B, S) that say which stands where.
+        """
         real = None if mask is None or bool(mask.all()) else mask.t()[..., None]
-        y, final = x.transpose(0, 1), []
+        at = None if places is None else places.t()
+        y, final = x if places is not None else x.transpose(0, 1), []
         for number, layer in enumerate(self.layers):
-            out, last = layer(y, real)
-            y = self.stack.connect(number, y, out)
+            out, last = layer(y, at, real)
+            y, at = self.stack.connect(number, y, out), None
             final.append(last)
         return y.transpose(0, 1), tuple(final)
