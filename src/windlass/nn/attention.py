@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Memory, Record
-from windlass.nn.fused import tanh
+from windlass.nn.fused import tanh_
 from windlass.nn.fused_attention import CosineTape, ProductTape, ReluTape, Scoring, TanhTape
 from windlass.nn.product import Product, linear
 
@@ -105,7 +105,8 @@ class Additive(Score):
 
     def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
         """v . tanh(U q + W k)."""
-        return tanh(asked[:, :, None] + keys[:, None]) @ self.v
+        joined = asked[:, :, None] + keys[:, None]
+        return (torch.tanh(joined) if torch.is_grad_enabled() else tanh_(joined)) @ self.v
 
     def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
         """v . tanh(U q + W k)."""
