@@ -79,12 +79,11 @@ class _History:
     the state of a constraint, where there is one.
     """
 
-    def __init__(self, limits: Tensor, options: SearchOptions, constraint: Constraint | None, k: int = 1):
+    def __init__(self, limits: Tensor, options: SearchOptions, constraint: Constraint | None):
         self.n, self.constraint = options.block_ngrams, constraint
         self.never = torch.tensor([PAD, BOS] if options.unknown else [PAD, BOS, UNK], device=limits.device)
-        rows = limits.numel() * k
-        self.tokens = torch.empty(rows, 0, dtype=torch.long, device=limits.device) if self.n else None
-        self.state = None if constraint is None else constraint.begin(limits).repeat(k)
+        self.tokens = torch.empty(limits.numel(), 0, dtype=torch.long, device=limits.device) if self.n else None
+        self.state = None if constraint is None else constraint.begin(limits)
 
     def forbid(self, logprobs: Tensor) -> Tensor:
         """Rule out the marks that no target holds, repeated runs, what the constraint does; if told, the unknown."""
@@ -103,7 +102,7 @@ class _History:
             self.tokens = torch.cat([kept, tokens[:, None]], dim=1)
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some rows."""
+        """Go on with some rows, or with several of each."""
         self.tokens = None if self.tokens is None else self.tokens[rows]
         self.state = None if self.state is None else self.state.select(rows)
 
@@ -197,13 +196,13 @@ def _beam(
     B, device = limits.numel(), limits.device
     M = max(nbest, 1)
     K = max(options.size, M)  # a list of M needs a beam that can hold it
-    walk = walker.begin(memories).widen(K)
+    walk = walker.begin(memories)
     total = torch.full((B, K), -torch.inf, device=device, dtype=torch.float64)
     total[:, 0] = 0.0  # all hypotheses are the same at first: only one may speak
-    tokens = torch.full((B * K,), BOS, device=device)
+    tokens = torch.full((B,), BOS, device=device)
     rows = torch.arange(B, device=device)
     each, here = rows[:, None] * K, torch.arange(K, device=device)
-    history = _History(limits, options, constraint, K)
+    history = _History(limits, options, constraint)
     trails: list[_Trail] = []
     nothing = torch.zeros(B, M, dtype=torch.long, device=device)
     pool = _Pool(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)
@@ -214,6 +213,11 @@ def _beam(
         logprobs, walk, weights = walker.step(tokens, walk)
         b = rows.numel()
         logp, ids = best(history.forbid(logprobs), min(K, logprobs.size(1)))  # (N, W): each one's own best
+        if t == 0:  # until here the hypotheses of a sentence were the same: one row has served them all
+            copies = rows.repeat_interleave(K)
+            walk, logp, ids = walk.widen(K), logp[copies], ids[copies]
+            weights = None if weights is None else weights[copies]
+            history.keep(copies)
         total, flat = (total[..., None] + logp.view(b, K, -1)).flatten(1).topk(K, dim=1)
         parent = flat.div(logp.size(1), rounding_mode="floor")
         token = ids.view(b, -1).gather(1, flat)
