@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from windlass.bundle import Bundle
-from windlass.data.codecs import MARKS, TextCodec
+from windlass.core.marks import MARKS
+from windlass.data.codecs import TextCodec
 from windlass.data.examples import Source, joined
 from windlass.decoding.options import Greedy, SearchOptions
 from windlass.evaluate import predict

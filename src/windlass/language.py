@@ -10,8 +10,9 @@ from torch import Tensor
 
 from windlass.bundle import Bundle, Codecs
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.marks import EOS, MARKS, UNK
 from windlass.core.records import Carry, Prediction
-from windlass.data.codecs import EOS, MARKS, UNK, TextCodec
+from windlass.data.codecs import TextCodec
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.running import chunk_of
 from windlass.data.tokens import TextOptions

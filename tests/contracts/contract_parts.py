@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from windlass.core.marks import EOS
 from windlass.core.options import members
 from windlass.core.records import Batch, Padded
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import EOS
 from windlass.model import LossOptions, Model, ModelOptions, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions

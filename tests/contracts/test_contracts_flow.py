@@ -4,7 +4,7 @@ import pytest
 import torch
 from contract_parts import VARIANTS, batch, close, fresh, model
 
-from windlass.decoding.search import BOS
+from windlass.core.marks import BOS
 
 every = pytest.mark.parametrize("name", VARIANTS)
 

@@ -5,9 +5,10 @@ import torch
 from contract_parts import SEARCHES, close
 from torch.nn import functional as F
 
+from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
 from windlass.decoding.options import Beam, Greedy
-from windlass.decoding.search import BOS, EOS, force, search
+from windlass.decoding.search import force, search
 from windlass.model import LossOptions, ModelOptions, build
 
 V, H = 9, 6

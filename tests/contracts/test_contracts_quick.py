@@ -6,9 +6,10 @@ import pytest
 import torch
 from contract_parts import SEARCHES, VARIANTS, V, batch, close, fresh, model
 
+from windlass.core.marks import BOS
 from windlass.core.records import Batch, Padded
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import BOS, search
+from windlass.decoding.search import search
 from windlass.nn import packed
 from windlass.nn.packed import Int8, Rows, pack
 

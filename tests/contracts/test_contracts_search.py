@@ -4,9 +4,10 @@ import pytest
 import torch
 from contract_parts import SEARCHES, VARIANTS, batch, close, fresh, model
 
+from windlass.core.marks import EOS
 from windlass.core.records import Padded
 from windlass.decoding.options import Beam, Greedy
-from windlass.decoding.search import EOS, force, search
+from windlass.decoding.search import force, search
 
 every = pytest.mark.parametrize("name", VARIANTS)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from windlass.core.errors import BundleError
+from windlass.core.marks import BOS, EOS, MARKS, PAD, UNK
 from windlass.core.options import members
-from windlass.data.codecs import BOS, EOS, MARKS, PAD, UNK, TextCodec
+from windlass.data.codecs import TextCodec
 from windlass.data.tokens import TextOptions, TokenOptions
 
 KINDS = sorted(set(members(TokenOptions)) - {"tree"})  # of any text; trees are in test_trees.py

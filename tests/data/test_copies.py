@@ -3,7 +3,8 @@
 import pytest
 
 from windlass.core.errors import RecipeError
-from windlass.data.codecs import UNK, TextCodec
+from windlass.core.marks import UNK
+from windlass.data.codecs import TextCodec
 from windlass.data.copies import comparable
 from windlass.data.cutting import marked, unmarked
 from windlass.data.sides import Codecs

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from windlass.core.errors import DataError
+from windlass.core.marks import EOS
 from windlass.core.records import Batch
-from windlass.data.codecs import EOS
 from windlass.data.loader import Encoded, Loader, collate
 
 RANDOM = np.random.default_rng(5)

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
-from windlass.decoding.search import BOS, EOS
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn.loss import alignment_loss, coverage_loss
 

@@ -6,10 +6,11 @@ import math
 import pytest
 import torch
 
+from windlass.core.marks import BOS, EOS
 from windlass.core.records import Hypothesis, Memory, Padded, Record
 from windlass.decoding.choose import block_ngrams, draw, uniform
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import BOS, EOS, force, search
+from windlass.decoding.search import force, search
 from windlass.decoding.walk import Walker
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.marks import EOS, MARKS
 from windlass.core.records import Memory, Padded
-from windlass.data.codecs import EOS, MARKS
 from windlass.data.trees import Tree, joined_tokens
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import Beam, Greedy, Sample

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.data.codecs import BOS, PAD
+from windlass.core.marks import BOS, PAD
 
 Ints = NDArray[np.int64]
 NEVER = (PAD, BOS)  # ids that no text holds

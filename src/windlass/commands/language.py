@@ -16,7 +16,7 @@ from windlass.baseline.language import LanguageBaselines, language_figures
 from windlass.bundle import Bundle
 from windlass.commands.shared import app, load_bundles, say
 from windlass.core.errors import WindlassError
-from windlass.data.codecs import UNK
+from windlass.core.marks import UNK
 from windlass.data.examples import Example
 from windlass.decoding.options import Sample
 from windlass.evaluate import evaluate

@@ -1,6 +1,7 @@
 """From files to batches. Reading order: examples, readers (over tables and files), codecs, loader, doctor."""
 
-from windlass.data.codecs import BOS, EOS, PAD, UNK, TextCodec
+from windlass.core.marks import BOS, EOS, PAD, UNK
+from windlass.data.codecs import TextCodec
 from windlass.data.doctor import Report, examine, survey
 from windlass.data.examples import Alignment, Example, Place, expand, group, split
 from windlass.data.findings import Finding

@@ -20,14 +20,13 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from windlass.core.errors import BundleError
+from windlass.core.marks import MARKS, UNK
 from windlass.data import subwords
 from windlass.data.cutting import marked, unmarked
 from windlass.data.examples import Source, joined
 from windlass.data.tokens import BpeTokens, TextOptions, TreeTokens, UnigramTokens, WordTokens
 from windlass.data.trees import Tree, joined_tokens, shown
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-MARKS = ("<pad>", "<unk>", "<s>", "</s>")
 SPACE_MARK = "▁"  # how a space inside a piece of bpe or unigram is shown
 REPLACEMENT = "\ufffd"  # how an unknown token is written in a text
 _SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON can smuggle them in, UTF-8 cannot hold them

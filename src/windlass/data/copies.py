@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.data.codecs import UNK, TextCodec
+from windlass.core.marks import UNK
+from windlass.data.codecs import TextCodec
 from windlass.data.documents import DocumentOptions
 from windlass.data.tokens import TextOptions
 

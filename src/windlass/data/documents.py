@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from windlass.core.marks import UNK
 from windlass.core.options import Options
-from windlass.data.codecs import SPACE_MARK, UNK, Inputs, TextCodec
+from windlass.data.codecs import SPACE_MARK, Inputs, TextCodec
 from windlass.data.cutting import cut, marked
 from windlass.data.examples import Example, Source
 from windlass.data.sentences import RuleSentences, SplitterOptions

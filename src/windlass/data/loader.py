@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from windlass.core.errors import DataError
+from windlass.core.marks import EOS
 from windlass.core.records import Batch, Padded
-from windlass.data.codecs import EOS, Ids
+from windlass.data.codecs import Ids
 from windlass.data.examples import Alignment
 from windlass.data.store import Encoded, Tokens, nested
 

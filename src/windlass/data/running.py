@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from windlass.core.errors import DataError
+from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
-from windlass.data.codecs import BOS, EOS
 from windlass.data.doctor import Lengths, Report, rare_characters
 from windlass.data.examples import Example, Place
 from windlass.data.files import lines, undecoded

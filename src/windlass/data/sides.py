@@ -13,9 +13,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import BundleError, RecipeError
+from windlass.core.marks import EOS
 from windlass.core.records import Batch
 from windlass.data import copies
-from windlass.data.codecs import EOS, TextCodec
+from windlass.data.codecs import TextCodec
 from windlass.data.documents import DocumentCodec, DocumentOptions
 from windlass.data.examples import Example, Source, joined
 from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from windlass.core.marks import UNK
 from windlass.core.options import Options
-from windlass.data.codecs import UNK, Inputs, TextCodec
+from windlass.data.codecs import Inputs, TextCodec
 from windlass.data.cutting import cut
 from windlass.data.examples import Source
 from windlass.data.tokens import CharacterTokens, TextOptions, WordTokens

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from windlass.core.marks import EOS, MARKS
 from windlass.core.records import Record
-from windlass.data.codecs import EOS, MARKS
 from windlass.data.trees import PLACE
 
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
+from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.records import Hypothesis, Memory, Padded, Record
 from windlass.decoding.choose import best, block_ngrams, draw
 from windlass.decoding.constraint import Constraint
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
 from windlass.decoding.walk import Steps, Walker, prepared
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
 LEAVING = 8
 """A batch is made smaller when one in so many of its sentences is done: to leave copies all that stays."""
 

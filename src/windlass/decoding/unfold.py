@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.records import Memory, Padded
 from windlass.decoding.choose import block_ngrams, draw
 from windlass.decoding.options import Greedy, Sample
-from windlass.decoding.search import BOS, EOS, PAD, UNK
 from windlass.decoding.walk import Steps, Walker
 
 

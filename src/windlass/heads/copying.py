@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import RecipeError
+from windlass.core.marks import UNK
 from windlass.core.records import Record
 from windlass.nn.copying import mixture
 from windlass.nn.embedding import Embedding
 
-UNK = 1
 WRITES = 1e4
 """The gate's logit where there is nothing to copy from."""
 

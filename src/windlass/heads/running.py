@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
+from windlass.core.marks import BOS
 from windlass.core.records import Batch, Carry, CellState, Memory, Scored
-from windlass.heads.text import BOS, TextHead
+from windlass.heads.text import TextHead
 from windlass.nn.loss import cross_entropy
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from windlass.core.marks import BOS
 from windlass.core.records import Memory, Padded, Record, Scored
 from windlass.heads.copying import Copies, Gate, in_vocabulary
 from windlass.heads.fused import fused
@@ -24,8 +25,6 @@ from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
 from windlass.nn.packed import Stamp
 from windlass.nn.product import Product, linear
 from windlass.nn.recurrence import Stack, StackState
-
-BOS, EOS = 2, 3
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.marks import UNK
 from windlass.core.options import Options, named
-
-UNK = 1
-"""The id of an unknown token, as in every vocabulary."""
 
 
 class _Embedding(Options):
