@@ -1,7 +1,8 @@
 """A conditional random field as people write it: a Python loop over steps, in plain torch.
 
 `loop_*` work on all rows of a batch at once, with automatic gradients, and follow the best path back row by row with
-lists; `tutorial_*` go sentence by sentence and tag by tag, as the tutorials do.
+lists, as libraries do; `gathered_best` follows all rows back at once. `tutorial_*` go sentence by sentence and tag by
+tag, as the tutorials do.
 """
 
 from __future__ import annotations
@@ -29,13 +30,7 @@ def loop_loss(emissions: Tensor, tags: Tensor, mask: Tensor, scores: Scores) -> 
 
 def loop_best(emissions: Tensor, mask: Tensor, scores: Scores) -> list[list[int]]:
     """The best tags of every row."""
-    start, pairs, end = scores
-    total, origins = start + emissions[:, 0], []
-    for t in range(1, emissions.size(1)):
-        found, origin = (total[:, :, None] + pairs + emissions[:, t, None]).max(dim=1)
-        total = torch.where(mask[:, t, None], found, total)
-        origins.append(origin)
-    total = total + end
+    total, origins = _highest(emissions, mask, scores)
     best = []
     for row, length in enumerate(mask.sum(1).tolist()):
         tags = [int(total[row].argmax())]
@@ -43,6 +38,28 @@ def loop_best(emissions: Tensor, mask: Tensor, scores: Scores) -> list[list[int]
             tags.append(int(origin[row][tags[-1]]))
         best.append(tags[::-1])
     return best
+
+
+def gathered_best(emissions: Tensor, mask: Tensor, scores: Scores) -> list[list[int]]:
+    """The same, back with a step for all rows."""
+    total, origins = _highest(emissions, mask, scores)
+    tags = [total.argmax(1)]
+    for t in range(emissions.size(1) - 1, 0, -1):
+        before = origins[t - 1].gather(1, tags[-1][:, None]).squeeze(1)
+        tags.append(torch.where(mask[:, t], before, tags[-1]))
+    rows = torch.stack(tags[::-1], 1).tolist()
+    return [row[:length] for row, length in zip(rows, mask.sum(1).tolist(), strict=True)]
+
+
+def _highest(emissions: Tensor, mask: Tensor, scores: Scores) -> tuple[Tensor, list[Tensor]]:
+    """The score of the best way to every last tag (B, V), and where each tag of each step came from."""
+    start, pairs, end = scores
+    total, origins = start + emissions[:, 0], []
+    for t in range(1, emissions.size(1)):
+        found, origin = (total[:, :, None] + pairs + emissions[:, t, None]).max(dim=1)
+        total = torch.where(mask[:, t, None], found, total)
+        origins.append(origin)
+    return total + end, origins
 
 
 def tutorial_loss(emissions: Tensor, tags: Tensor, mask: Tensor, scores: Scores) -> Tensor:

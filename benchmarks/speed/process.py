@@ -12,12 +12,13 @@ from typing import Any
 
 from contest import Job
 from environments import Contestant, python
+from tag_contest import TagJob
 
 HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def run_one(contestant: Contestant, job: Job, peers: Path) -> dict[str, Any]:
+def run_one(contestant: Contestant, job: Job | TagJob, peers: Path) -> dict[str, Any]:
     """Run a contestant in its own environment; what goes wrong is part of the outcome."""
     threads = {name: str(job.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     before = {"load": [round(x, 2) for x in os.getloadavg()], "others": others()}

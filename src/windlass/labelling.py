@@ -149,8 +149,8 @@ def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequen
     for n, source in enumerate(sources):
         seen = _seen(codecs, source, None if within is None else within[n])
         places = len(seen.source_tokens)
-        ids = best[n, :places].tolist()
-        chances = [float(marginals[n, place, tag]) for place, tag in enumerate(ids)]
+        ids, rows = best[n, :places].tolist(), marginals[n, :places].tolist()
+        chances = [row[tag] for row, tag in zip(rows, ids, strict=True)]
         text = codecs.target.decode(ids)
         found.append(
             replace(
@@ -163,8 +163,9 @@ def _tags(bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequen
                 offsets=_offsets(bundles[0], source),
                 spans=_spans(bundles[0], source, text),
                 chances={
-                    codecs.target.token(tag): tuple(marginals[n, :places, tag].tolist())
-                    for tag in (marginals[n].max(0).values >= SEEN).nonzero().flatten().tolist()
+                    codecs.target.token(tag): column
+                    for tag, column in enumerate(zip(*rows, strict=True))
+                    if max(column) >= SEEN
                 },
             )
         )

@@ -128,9 +128,37 @@ def test_every_contestant_that_needs_an_environment_has_its_requirements() -> No
         assert {"S", "M"} <= {*contestant.models, *contestant.absent}
 
 
+def test_a_tagger_trains_on_batches_of_one_length_and_tags_all_sentences_as_they_came(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    contest, ours = module("tag_contest"), module("ours_tagger")
+    rows = [[["a"] * (1 + n % 4) + ["b"], ["X"] * (1 + n % 4) + ["Y"]] for n in range(16)]
+    (tmp_path / "rows").write_text(json.dumps(rows))
+    monkeypatch.setattr("sys.argv", ["", json.dumps({"threads": 1, "data": str(tmp_path / "rows"), "batch": 4})])
+    seen: list[list[int]] = []
+    asked: list[list[list[str]]] = []
+
+    class Spy(ours.OurTagger):  # type: ignore[misc, name-defined]
+        def __init__(self, job: object, batches: list[list[tuple[list[str], list[str]]]]):
+            seen.extend([len(words) for words, _ in batch] for batch in batches)
+            super().__init__(job, batches)
+
+        def tag(self, words: list[list[str]]) -> list[list[str]]:
+            asked.append(words)
+            found: list[list[str]] = super().tag(words)
+            return found
+
+    contest.run(Spy)
+    assert sorted(seen) == [[length] * 4 for length in (2, 3, 4, 5)]
+    assert asked[-1] == [row[0] for row in rows]
+    outcome = json.loads(capsys.readouterr().out.removeprefix("OUTCOME "))
+    assert outcome.keys() == {"train", "predict", "loss", "parameters"}
+    assert outcome["train"] > 0 < outcome["predict"]
+
+
 def test_loops_of_the_tagging_benchmark_are_the_same_field() -> None:
     loops, tagging = module("crf_loops"), module("tagging")
-    emissions, gold, mask, scores = tagging.crf_batch(4)
+    emissions, gold, mask, scores = tagging.crf_batch(4, 32)
     emissions, gold, mask = emissions[:3], gold[:3], mask[:3]
     leaf = [part.double().requires_grad_() for part in (emissions, *scores)]
     found = []
@@ -139,5 +167,6 @@ def test_loops_of_the_tagging_benchmark_are_the_same_field() -> None:
         found.append([loss.detach(), *torch.autograd.grad(loss, leaf)])
     for other in found[1:]:
         assert all(torch.allclose(a, b) for a, b in zip(found[0], other, strict=True))
-    bests = [way(emissions, mask, scores) for way in (tagging.our_best, loops.loop_best, loops.tutorial_best)]
-    assert bests[0] == bests[1] == bests[2]
+    bests = [way(emissions, mask, scores) for way in tagging.BESTS.values()]
+    assert len(bests) == 4
+    assert all(best == bests[0] for best in bests)

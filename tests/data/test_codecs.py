@@ -142,6 +142,14 @@ def test_decomposed_tokens_are_decoded_composed_unless_nothing_is_normalised() -
     assert raw.decode(raw.encode("e\u0301")) == "e\u0301"
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD", "none"])
+def test_plain_ascii_is_cleaned_like_any_text(form: str) -> None:
+    plain = "".join(map(chr, range(128)))
+    for lower in (False, True):
+        codec = TextCodec.fit(TextOptions(normal_form=form, lowercase=lower), [])
+        assert codec.clean(plain) == codec.clean(plain + "ü").removesuffix(codec.clean("ü"))
+
+
 def test_lower_case_is_chosen_and_stays_in_the_normal_form() -> None:
     assert TextCodec.fit(TextOptions(), ["Ab"]).pieces("Ab") == ["A", "b"]
     lower = TextCodec.fit(TextOptions(lowercase=True, normal_form="NFC"), ["AbİÉ"])

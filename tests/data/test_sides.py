@@ -62,6 +62,7 @@ def test_of_a_long_word_both_ends_are_read():
 def test_an_unknown_word_with_known_letters_is_nothing_new():
     assert WORDS.unknown(("cart",)) == ()
     assert WORDS.unknown(("caß",)) == ("ß",)
+    assert WORDS.unknown(("cart", "ca!", "c~t!")) == ("!", "~")
     plain = WordsCodec.fit(WordsOptions(min_count=1, characters=False), SENTENCES)
     assert plain.unknown(("cart", "cat")) == ("cart",)
     assert "characters" not in plain.inputs(("cat",))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 import torch
 
+from windlass.nn import crf
 from windlass.nn.crf import CRF, Chain
 
 S, V = 4, 3
 LENGTHS = (4, 2, 1)
+
+
+@pytest.fixture(autouse=True, params=[np, torch], ids=["numpy", "torch"])
+def library(request, monkeypatch):
+    """The sums as they run on a processor, and as they run elsewhere."""
+    monkeypatch.setattr(crf, "_library", lambda device: request.param)
 
 
 @pytest.fixture
@@ -116,6 +124,88 @@ def test_a_row_with_nothing_in_it_has_one_path_of_no_score(given):
     assert not chain.partition(emissions, mask).any()
     assert not chain.path(emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
     assert not chain.marginals(emissions, mask).any()
+    assert not chain.best(emissions, mask)[1].any()
+
+
+def test_the_loss_is_the_partition_less_the_path_with_the_same_gradients(given):
+    chain, emissions, mask = given
+    tags = torch.tensor([[2, 0, 1, 1], [1, 2, -1, 9], [2, 1, 1, 1]])  # rubbish on padding
+    inputs = [t.clone().requires_grad_() for t in (emissions, chain.start, chain.pairs, chain.end)]
+    own = Chain(*inputs[1:])
+    path = own.path(inputs[0], tags.where(mask, 0), mask)
+    expected, found = own.partition(inputs[0], mask) - path, own.loss(inputs[0], tags, mask)
+    assert torch.allclose(found, expected)
+    share = torch.tensor([0.5, 2.0, -1.0], dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((nll * share).sum(), inputs) for nll in (found, expected))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_nothing_on_padding_matters(given):
+    chain, emissions, mask = given
+    tags = torch.tensor([[2, 0, 1, 1], [1, 2, 0, 0], [2, 1, 1, 1]])
+    outcomes = []
+    for rubbish in (0.0, 1e30, float("nan")):
+        filled = emissions.masked_fill(~mask[..., None], rubbish).requires_grad_()
+        pairs = chain.pairs.clone().requires_grad_()
+        own = Chain(chain.start, pairs, chain.end)
+        loss = own.loss(filled, tags, mask)
+        gradients = torch.autograd.grad(loss.sum(), (filled, pairs))
+        assert not gradients[0][~mask].any()
+        outcomes.append([loss, own.partition(filled, mask), own.marginals(filled, mask), *gradients])
+        outcomes[-1] += own.best(filled, mask)
+    for other in outcomes[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(outcomes[0], other, strict=True))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_what_comes_out_is_of_the_kind_that_went_in(given, kind):
+    chain, emissions, mask = given
+    inputs = [t.to(kind).requires_grad_() for t in (emissions, chain.start, chain.pairs, chain.end)]
+    own = Chain(*inputs[1:])
+    loss = own.loss(inputs[0], torch.zeros(mask.shape, dtype=torch.long), mask)
+    gradients = torch.autograd.grad(loss.sum(), inputs)
+    others = [own.partition(inputs[0], mask), own.marginals(inputs[0], mask), own.best(inputs[0], mask)[1]]
+    assert {tensor.dtype for tensor in (loss, *gradients, *others)} == {kind}
+    exact = chain.loss(emissions, torch.zeros(mask.shape, dtype=torch.long), mask)
+    assert torch.allclose(loss.double(), exact, rtol=1e-5 if kind != torch.bfloat16 else 0.05)
+
+
+def log_space(chain, emissions, lengths):
+    """Partitions, step by step, a row at a time."""
+    totals = []
+    for row, length in enumerate(lengths):
+        a = chain.start + emissions[row, 0]
+        for t in range(1, length):
+            a = torch.logsumexp(a[:, None] + chain.pairs, dim=0) + emissions[row, t]
+        totals.append(torch.logsumexp(a + chain.end, dim=0))
+    return torch.stack(totals)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_rows_of_400_words_have_the_sums_gradients_and_best_paths_of_log_space(kind):
+    torch.manual_seed(7)
+    lengths = [400, 399, 37]
+    mask = torch.arange(400) < torch.tensor(lengths)[:, None]
+    given = (5 * torch.randn(3, 400, 9), torch.randn(9), 3 * torch.randn(9, 9), torch.randn(9))
+    inputs = [t.to(kind).requires_grad_() for t in given]
+    exact = [t.double().requires_grad_() for t in given]
+    found, expected = Chain(*inputs[1:]).partition(inputs[0], mask), log_space(Chain(*exact[1:]), exact[0], lengths)
+    assert torch.allclose(found.double(), expected)
+    ours, theirs = torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(expected.sum(), exact)
+    assert all(torch.allclose(a.double(), b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
+    chain, emissions = Chain(*(t.detach() for t in exact[1:])), exact[0].detach()
+    best, total = Chain(*inputs[1:]).best(inputs[0], mask)
+    assert torch.allclose(chain.path(emissions, best, mask), total.double())
+    for row, length in enumerate(lengths):  # the loop with the origin of every tag kept
+        a, origins = chain.start + emissions[row, 0], []
+        for t in range(1, length):
+            highest, origin = (a[:, None] + chain.pairs).max(0)
+            a = highest + emissions[row, t]
+            origins.append(origin)
+        tags = [int((a + chain.end).argmax())]
+        for origin in reversed(origins):
+            tags.append(int(origin[tags[-1]]))
+        assert best[row, :length].tolist() == tags[::-1]
 
 
 @pytest.mark.parametrize("spread", [1.0, 40.0])
@@ -125,13 +215,7 @@ def test_long_rows_have_the_sums_and_gradients_of_log_space(spread):
     mask = torch.arange(23) < lengths[:, None]
     emissions = (spread * torch.randn(6, 23, V, dtype=torch.float64)).requires_grad_()
     chain = Chain(*(torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in ((V,), (V, V), (V,))))
-    totals = []
-    for row, length in enumerate(lengths.tolist()):  # step by step, a row at a time
-        a = chain.start + emissions[row, 0]
-        for t in range(1, length):
-            a = torch.logsumexp(a[:, None] + chain.pairs, dim=0) + emissions[row, t]
-        totals.append(torch.logsumexp(a + chain.end, dim=0))
-    found, expected = chain.partition(emissions, mask), torch.stack(totals)
+    found, expected = chain.partition(emissions, mask), log_space(chain, emissions, lengths.tolist())
     assert torch.allclose(found, expected)
     wanted = (emissions, chain.start, chain.pairs, chain.end)
     share = torch.arange(1.0, 7.0, dtype=torch.float64)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import torch
+from tag_contest import Row, TagJob, run
 
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
@@ -18,6 +15,7 @@ from windlass.recipe import compose
 from windlass.training.team import Alone
 
 OVER: dict[str, Any] = {
+    "source": {"lowercase": False},  # as flair's words
     "model": {
         "encoder": {
             "embedding": {"size": 128, "dropout": 0.5},
@@ -25,44 +23,35 @@ OVER: dict[str, Any] = {
             "size": 192,
         },
         "head": {"output": "crf"},
-    }
+    },
 }
 
 
-def main() -> None:
-    job = json.loads(sys.argv[1])
-    torch.set_num_threads(job["threads"])
-    rows = json.loads(Path(job["data"]).read_text())
-    here = Place("rows", 1)
-    examples = [Example(tuple(words), (" ".join(tags),), None, here) for words, tags in rows]
-    recipe = compose("tag", None, [OVER])
-    bundle = Bundle.new(recipe, fit_codecs(recipe, examples))
-    parts = [examples[n : n + job["batch"]] for n in range(0, len(examples), job["batch"])]
-    optimiser = torch.optim.Adam(bundle.model.parameters())
-    bundle.model.train()
+class OurTagger:
+    """Examples are encoded once before training, as the training loop has them."""
 
-    def step(part: list[Example]) -> None:
-        encoded = encode(bundle.codecs, part)
-        Alone(bundle.model)(bundle.codecs.collate(encoded, range(len(part))), 0.0, 0)
-        optimiser.step()
+    def __init__(self, job: TagJob, batches: list[list[Row]]):
+        torch.set_num_threads(job.threads)
+        torch.manual_seed(1)
+        here = Place("rows", 1)
+        examples = [[Example(tuple(words), (" ".join(tags),), None, here) for words, tags in rows] for rows in batches]
+        recipe = compose("tag", None, [OVER])
+        self.bundle = Bundle.new(recipe, fit_codecs(recipe, [e for part in examples for e in part]))
+        self.batches = [encode(self.bundle.codecs, part) for part in examples]
+        self.parameters = sum(p.numel() for p in self.bundle.model.parameters())
+        self.optimiser = torch.optim.Adam(self.bundle.model.parameters())
 
-    found = {"train": _rate(step, parts, job["seconds"])}
-    bundle.model.eval()
-    found["predict"] = _rate(lambda part: predict([bundle], [e.source for e in part]), parts, job["seconds"])
-    print("OUTCOME " + json.dumps(found))
+    def step(self, batch: int) -> float:
+        self.bundle.model.train()
+        encoded = self.batches[batch]
+        scored = Alone(self.bundle.model)(self.bundle.codecs.collate(encoded, range(len(encoded))), 0.0, 0)
+        self.optimiser.step()
+        return float(scored.mean)
 
-
-def _rate(work: Any, parts: list[list[Example]], seconds: float) -> float:
-    """Words a second, after one batch that warms up; of one thread, its own time on the processor."""
-    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    work(parts[0])
-    words, began, n = 0, clock(), 1
-    while (spent := clock() - began) < seconds:
-        part = parts[n % len(parts)]
-        work(part)
-        words, n = words + sum(len(e.source) for e in part), n + 1
-    return words / spent
+    def tag(self, words: list[list[str]]) -> list[list[str]]:
+        self.bundle.model.eval()
+        return [found.text.split() for found in predict([self.bundle], [tuple(row) for row in words])]
 
 
 if __name__ == "__main__":
-    main()
+    run(OurTagger)

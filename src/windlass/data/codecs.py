@@ -109,6 +109,8 @@ class TextCodec:
         >>> TextCodec.fit(TextOptions(lowercase=True), []).clean("E\u0301") == "\u00e9"
         True
         """
+        if text.isascii():  # is in every normal form
+            return text.lower() if self.options.lowercase else text
         text = _SURROGATES.sub(REPLACEMENT, text)
         form = self.options.normal_form
         if form != "none":

@@ -112,6 +112,10 @@ class WordsCodec:
     def _index(self) -> dict[str, int]:
         return {self.words.token(n): n for n in range(4, len(self.words))}
 
+    @cached_property
+    def _alphabet(self) -> frozenset[str]:
+        return frozenset(self.letters.symbols)
+
     def _word(self, word: str) -> int:
         return self._index.get(self.words.clean(_one(word)), UNK)
 
@@ -123,7 +127,8 @@ class WordsCodec:
         """The words never seen; where letters are read, the letters: an unknown word is nothing new then."""
         words = self.pieces(source)
         if self.options.characters:
-            return tuple(dict.fromkeys(letter for word in words for letter in self.letters.unknown(word)))
+            new = (word for word in words if not (word.isascii() and self._alphabet.issuperset(word)))
+            return tuple(dict.fromkeys(letter for word in new for letter in self.letters.unknown(word)))
         return tuple(dict.fromkeys(word for word in words if self._word(word) == UNK))
 
     def extend(self, texts: Iterable[Source]) -> tuple[WordsCodec, tuple[str, ...]]:

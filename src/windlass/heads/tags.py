@@ -77,8 +77,7 @@ class TagsHead(nn.Module):
         """The training loss of tags (B, S)."""
         scores = self.output(memory.states)
         if self.crf is not None:
-            chain = self.crf(self.scheme)
-            nll = (chain.partition(scores, target.mask) - chain.path(scores, target.values, target.mask)).sum()
+            nll = self.crf(self.scheme).loss(scores, target.values, target.mask).sum()
             return Scored(nll, target.mask.sum(), {"nll": nll.detach()})
         loss, nll = cross_entropy(scores[target.mask], target.values[target.mask], smoothing)
         return Scored(loss, target.mask.sum(), {"nll": nll})
@@ -87,8 +86,6 @@ class TagsHead(nn.Module):
         """The log probability of given tags: (B,)."""
         scores = self.output(memory.states)
         if self.crf is not None:
-            chain = self.crf(self.scheme)
-            found: Tensor = chain.path(scores, target.values, target.mask) - chain.partition(scores, target.mask)
-            return found
+            return -self.crf(self.scheme).loss(scores, target.values, target.mask)  # type: ignore[no-any-return]
         logp = torch.log_softmax(scores, -1).gather(2, target.values[..., None]).squeeze(2)
         return (logp * target.mask).sum(1)
