@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -27,6 +27,7 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
+from windlass.training.heap import Heap
 
 
 class Gradients(Protocol):
@@ -49,12 +50,16 @@ class Alone:
     """
 
     model: nn.Module
+    heap: Heap = field(default_factory=Heap)
 
     def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
         """Forward and backward. What is carried on comes back without its graph: truncated back-propagation."""
         for parameter in self.model.parameters():
             parameter.grad = None
+        sides = [*batch.inputs.values(), *([] if batch.target is None else [batch.target])]
+        self.heap.before(sum(side.mask.numel() for side in sides))
         scored: Scored = self.model(batch, own=own) if carry is None else self.model(batch, carry, own)
+        self.heap.between()
         torch.autograd.backward(scored.mean)
         return scored.map(Tensor.detach)
 
@@ -223,7 +228,7 @@ class Team:
             raise TrainingError(
                 "several processes need a model of one floating type on the CPU: set train.processes: 1"
             )
-        self.model, self.seed = model, seed
+        self.model, self.seed, self.alone = model, seed, Alone(model)
         (dtype,) = kinds
         numbers = layout(model)[1]
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -281,7 +286,7 @@ class Team:
                 send(member.stdin, len(order).to_bytes(8, "little") + order + pack(part))
         except BrokenPipeError:
             raise TrainingError("a process of the run has died: resume with --set train.processes=1") from None
-        mine = Alone(self.model)(parts[0].batch, own, step, parts[0].carry)
+        mine = self.alone(parts[0].batch, own, step, parts[0].carry)
         scored = [mine, *(unpack(self._reply(member)) for member in busy)]
         self._add([float(one.count) for one in scored])
         carried = [one.carry for one in scored if one.carry is not None]
@@ -300,6 +305,8 @@ class Team:
         for parameter in trained.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+            elif parameter.grad.is_sparse:  # the others give whole ones
+                parameter.grad = parameter.grad.to_dense()
         own = [p.grad for p in trained.values() if p.grad is not None]
         torch._foreach_mul_(own, counts[0] / total)
         for theirs, count in zip(self.theirs, counts[1:], strict=False):
