@@ -100,11 +100,11 @@ def whole_update(decoupled: bool) -> Update:
         for begin, (first, last) in zip(begins, pairwise(ends), strict=True):
             block = slice(begin, begin + size)
             whole = room[: len(table[block])].zero_().index_copy_(0, rows[first:last] - begin, values[first:last])
-            averages = [[state[name][block]] for name in ("exp_avg", "exp_avg_sq")]
             kernel(
                 [table[block]],
                 [whole],
-                *averages,
+                [state["exp_avg"][block]],
+                [state["exp_avg_sq"][block]],
                 [],
                 [state["step"]],
                 amsgrad=False,

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -27,7 +27,6 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
-from windlass.training.heap import Heap
 
 
 class Gradients(Protocol):
@@ -50,16 +49,12 @@ class Alone:
     """
 
     model: nn.Module
-    heap: Heap = field(default_factory=Heap)
 
     def __call__(self, batch: Batch, own: float, step: int, carry: Carry | None = None) -> Scored:
         """Forward and backward. What is carried on comes back without its graph: truncated back-propagation."""
         for parameter in self.model.parameters():
             parameter.grad = None
-        sides = [*batch.inputs.values(), *([] if batch.target is None else [batch.target])]
-        self.heap.before(sum(side.mask.numel() for side in sides))
         scored: Scored = self.model(batch, own=own) if carry is None else self.model(batch, carry, own)
-        self.heap.between()
         torch.autograd.backward(scored.mean)
         return scored.map(Tensor.detach)
 
@@ -228,7 +223,7 @@ class Team:
             raise TrainingError(
                 "several processes need a model of one floating type on the CPU: set train.processes: 1"
             )
-        self.model, self.seed, self.alone = model, seed, Alone(model)
+        self.model, self.seed = model, seed
         (dtype,) = kinds
         numbers = layout(model)[1]
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -286,7 +281,7 @@ class Team:
                 send(member.stdin, len(order).to_bytes(8, "little") + order + pack(part))
         except BrokenPipeError:
             raise TrainingError("a process of the run has died: resume with --set train.processes=1") from None
-        mine = self.alone(parts[0].batch, own, step, parts[0].carry)
+        mine = Alone(self.model)(parts[0].batch, own, step, parts[0].carry)
         scored = [mine, *(unpack(self._reply(member)) for member in busy)]
         self._add([float(one.count) for one in scored])
         carried = [one.carry for one in scored if one.carry is not None]
