@@ -31,6 +31,20 @@ def test_a_recurrence_lets_go_of_its_tape_unless_the_graph_is_kept(tape, gates, 
         total.backward()
 
 
+@pytest.mark.parametrize(("tape", "gates"), [(GruTape, 3), (LstmTape, 4)])
+def test_gradients_take_the_place_of_the_tape_unless_the_graph_is_kept(tape, gates):
+    state = (torch.zeros(2, 3),) * (gates - 2)
+    x, weight = torch.randn(5, 2, gates * 3, requires_grad=True), torch.randn(gates * 3, 3, requires_grad=True)
+    outputs, _ = recurrence(tape, x, state, weight, None, None, reverse=False)
+    held, total = outputs.grad_fn.tape, outputs.square().sum()
+    first = torch.autograd.grad(total, (x, weight), retain_graph=True)
+    assert held.dx is not held.gates
+    again = torch.autograd.grad(total, (x, weight))
+    assert held.dx is held.gates
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_a_decoder_lets_go_of_its_run_and_does_not_hold_its_tokens():
     B, S, H, A = 2, 4, 3, 5
     layer = Layer(LstmTape, torch.randn(4 * H, H, requires_grad=True), None, (torch.zeros(B, H), torch.zeros(B, H)))

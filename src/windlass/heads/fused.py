@@ -44,7 +44,7 @@ def fused(head: TextHead, e: Tensor, state: DecoderState, source: Source) -> Dec
     layers = _layers(head, e, state)
     if scoring is None or layers is None:
         return None
-    words = e.transpose(0, 1)  # (T, B, E)
+    words = e.transpose(0, 1).contiguous()  # (T, B, E), one copy for all who multiply it
     _, context, fed = head.stack.first.weight_x.split(head.widths, dim=1)
     met = [context] if head.previous else []  # the weights that the memory's values meet
     join = base = read_mask = None

@@ -85,7 +85,7 @@ class Embedding(nn.Module):
     def __init__(self, table: Tensor, dropout: float = 0.0, blank: float = 0.0):
         super().__init__()
         self.scale = 1.0
-        self.sparse = False  # a lazy optimiser asks for the gradients of the rows that were looked up alone
+        self.sparse = False  # an optimiser may ask for the gradients of the rows that were looked up alone
         if isinstance(table, nn.Parameter):
             self.table = table
         else:

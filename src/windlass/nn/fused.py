@@ -15,8 +15,9 @@ from torch.autograd import Function
 
 from windlass.nn.product import Fixed, last_pass
 
-_sigmoid_backward = torch.ops.aten.sigmoid_backward
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward
+_tanh_backward_to = torch.ops.aten.tanh_backward.grad_input
 
 
 _MINUS_ONE = torch.tensor(-1.0)
@@ -50,12 +51,12 @@ def tanh(x: Tensor) -> Tensor:
 class Tape:
     """What a cell must remember of every step to walk back through it.
 
-    `x` is what comes from the input (biases too), `r` what comes from the state: U h.
+    `x` is what comes from the input (biases too), `r` what comes from the state: U h. What a step has remembered gives
+    way to its gradients when it has been walked back through, unless it may be walked through again.
     """
 
     hs: Tensor  # (S + 1, B, H) the state before the first step, and after every one
     dx: Tensor  # (S, B, G) gradients of x
-    dr: Tensor  # (S, B, G) gradients of r; for some cells the same tensor
 
     def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
         """Take step t from state `before` to state `after`, both places in the table of states."""
@@ -65,13 +66,32 @@ class Tape:
         """Undo the step in the rows where the place is not real."""
         raise NotImplementedError
 
-    def open(self) -> None:
-        """Make room for the gradients."""
+    def open(self, once: bool) -> None:
+        """Make room for the gradients; if this is the only way back, where the steps are."""
         raise NotImplementedError
 
-    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Walk back through step t: fill in dx and dr; return what reaches the state before past r, and dc."""
+    def back(
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Walk back through step t; return the gradient of r, what reaches the state before past r, and dc."""
         raise NotImplementedError
+
+    def d_weight(self, earlier: Tensor) -> Tensor:
+        """The gradient of U (G, H), given the states before all steps (S, B, H)."""
+        raise NotImplementedError
+
+    def d_bias(self) -> Tensor:
+        """The gradient of what is added to r (G,)."""
+        raise NotImplementedError
+
+
+def outer(gradient: Tensor, x: Tensor) -> Tensor:
+    """A weight's gradient over all steps: (S, B, O) and (S, B, I) -> (O, I).
+
+    >>> outer(torch.ones(5, 2, 3), torch.ones(5, 2, 4)).shape
+    torch.Size([3, 4])
+    """
+    return gradient.flatten(0, 1).t() @ x.flatten(0, 1)
 
 
 class LstmTape(Tape):
@@ -87,7 +107,6 @@ class LstmTape(Tape):
         h, c = state
         self.H = h.size(1)
         self.gates = h.new_empty(steps, h.size(0), 4 * self.H)
-        self.squashed = h.new_empty(steps, *h.shape)  # tanh(c')
         self.hs, self.cs = h.new_empty(steps + 1, *h.shape), h.new_empty(steps + 1, *h.shape)
         self.hs[start], self.cs[start] = h, c
 
@@ -98,33 +117,45 @@ class LstmTape(Tape):
         gates[:, : 3 * self.H].sigmoid_()
         tanh_(g)
         torch.mul(f, self.cs[before], out=self.cs[after]).addcmul_(i, g)
-        squashed = self.squashed[t].copy_(self.cs[after])
-        torch.mul(o, tanh_(squashed), out=self.hs[after])
+        torch.mul(o, tanh_(self.cs[after].clone()), out=self.hs[after])
 
     def hold(self, before: int, after: int, real: Tensor) -> None:
         """Keep h and c."""
         for states in (self.hs, self.cs):
             states[after] = torch.where(real, states[after], states[before])
 
-    def open(self) -> None:
-        """One tensor serves for both: the gates add x and r."""
-        self.dx = self.dr = torch.empty_like(self.gates)
+    def open(self, once: bool) -> None:
+        """dx is the gradient of r too: the gates add them."""
+        self.dx = self.gates if once else torch.empty_like(self.gates)
+        self.room = torch.empty_like(self.gates[0])
 
-    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """The gates' gradients; all that reaches h goes through r."""
-        gates, grads = self.gates[t], self.dx[t]
+    def back(
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gates' gradients; all that reaches h goes through r. tanh(c') is worked out again."""
+        gates, dx = self.gates[t], self.dx[t]
         i, f, o, g = gates.chunk(4, dim=1)
-        di, df, do, dg = grads.chunk(4, dim=1)
-        through: Tensor = _tanh_backward(dh * o, self.squashed[t])
+        di, df, do, dg = self.room.chunk(4, dim=1)
+        squashed = tanh_(self.cs[after].clone())
+        through: Tensor = _tanh_backward(dh * o, squashed)
         dc = through if dc is None else through.add_(dc)
         torch.mul(dc, g, out=di)
         torch.mul(dc, self.cs[before], out=df)
-        torch.mul(dh, self.squashed[t], out=do)
+        torch.mul(dh, squashed, out=do)
         torch.mul(dc, i, out=dg)
+        dc = dc * f
         sigmoids = 3 * self.H
-        grads[:, :sigmoids] = _sigmoid_backward(grads[:, :sigmoids], gates[:, :sigmoids])
-        grads[:, sigmoids:] = _tanh_backward(dg, g)
-        return None, dc * f
+        _sigmoid_backward(self.room[:, :sigmoids], gates[:, :sigmoids], grad_input=dx[:, :sigmoids])
+        _tanh_backward_to(dg, g, grad_input=dx[:, sigmoids:])
+        return dx, None, dc
+
+    def d_weight(self, earlier: Tensor) -> Tensor:
+        """One product for all steps."""
+        return outer(self.dx, earlier)
+
+    def d_bias(self) -> Tensor:
+        """The sum over all steps."""
+        return self.dx.sum((0, 1))
 
 
 class GruTape(Tape):
@@ -157,24 +188,40 @@ class GruTape(Tape):
         """Keep h."""
         self.hs[after] = torch.where(real, self.hs[after], self.hs[before])
 
-    def open(self) -> None:
-        """x and r meet the candidate in different ways."""
-        self.dx, self.dr = torch.empty_like(self.gates), torch.empty_like(self.gates)
+    def open(self, once: bool) -> None:
+        """x and r have the same gradient but for the candidate, which they meet in different ways."""
+        self.dx = self.gates if once else torch.empty_like(self.gates)
+        self.d_inner = self.inner if once else torch.empty_like(self.inner)
+        self.room = torch.empty_like(self.gates[0])
 
-    def back(self, t: int, before: int, dh: Tensor, dc: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    def back(
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The gates' gradients; z * dh reaches h past r."""
         two = 2 * self.H
-        gates, dx, dr = self.gates[t], self.dx[t], self.dr[t]
+        gates, dx, dr = self.gates[t], self.dx[t], self.room
         reset, z, n = gates.chunk(3, dim=1)
-        d_reset, dz, dn = dx.chunk(3, dim=1)
+        d_reset, dz, d_inner = dr.chunk(3, dim=1)
         past = dh * z
         torch.mul(dh, self.hs[before] - n, out=dz)
-        dn.copy_(_tanh_backward(dh - past, n))
+        dn = _tanh_backward_to(dh - past, n, grad_input=dx[:, two:])
         torch.mul(dn, self.inner[t], out=d_reset)
-        dx[:, :two] = _sigmoid_backward(dx[:, :two], gates[:, :two])
-        dr[:, :two] = dx[:, :two]
-        torch.mul(dn, reset, out=dr[:, two:])
-        return past, None
+        torch.mul(dn, reset, out=d_inner)
+        self.d_inner[t] = d_inner
+        dr[:, :two] = _sigmoid_backward(dr[:, :two], gates[:, :two], grad_input=dx[:, :two])
+        return dr, past, None
+
+    def d_weight(self, earlier: Tensor) -> Tensor:
+        """Two products for all steps."""
+        two = 2 * self.H
+        found = earlier.new_empty(3 * self.H, earlier.size(2))
+        torch.mm(self.dx[..., :two].flatten(0, 1).t(), earlier.flatten(0, 1), out=found[:two])
+        torch.mm(self.d_inner.flatten(0, 1).t(), earlier.flatten(0, 1), out=found[two:])
+        return found
+
+    def d_bias(self) -> Tensor:
+        """The sum over all steps."""
+        return torch.cat([self.dx[..., : 2 * self.H].sum((0, 1)), self.d_inner.sum((0, 1))])
 
 
 class _Recurrence(Function):
@@ -217,7 +264,7 @@ class _Recurrence(Function):
         dc = rest[0] if rest else None
         weight, real = ctx.saved_tensors
         tape: Tape = ctx.tape
-        tape.open()
+        tape.open(once=last_pass())
         product = Fixed(weight.t(), dh.size(0))
         for t in reversed(ctx.order):
             dh = dh + d_outputs[t]
@@ -225,21 +272,20 @@ class _Recurrence(Function):
             skipped_c = dc * ~real[t] if ctx.partial[t] and dc is not None else None
             if ctx.partial[t]:
                 dh, dc = dh * real[t], None if dc is None else dc * real[t]
-            past, dc = tape.back(t, t + ctx.before, dh, dc)
-            dh = product(tape.dr[t])
+            dr, past, dc = tape.back(t, t + ctx.before, t + ctx.after, dh, dc)
+            dh = product(dr)
             if past is not None:
                 dh += past
             if skipped is not None:
                 dh = dh + skipped
             if skipped_c is not None and dc is not None:
                 dc = dc + skipped_c
-        flat = tape.dr.flatten(0, 1)
-        earlier = tape.hs[ctx.before : len(ctx.order) + ctx.before].flatten(0, 1)
-        d_bias = flat.sum(0) if ctx.biased else None
+        d_weight = tape.d_weight(tape.hs[ctx.before : len(ctx.order) + ctx.before])
+        d_bias = tape.d_bias() if ctx.biased else None
         state = (dh,) if dc is None else (dh, dc)
         if last_pass():  # or all of it would stay until the whole graph goes
             ctx.tape = None
-        return None, tape.dx, flat.t() @ earlier, d_bias, None, None, *state
+        return None, tape.dx, d_weight, d_bias, None, None, *state
 
 
 def recurrence(

@@ -51,7 +51,6 @@ class SummedTape(ScoreTape):
 
     def __init__(self, keys: Tensor, v: Tensor | None, coverage: Tensor | None, steps: int):
         super().__init__(keys, v, coverage, steps)
-        self.turned = keys if self.turn == 1 else keys * self.turn
         self.wide = torch.empty_like(keys)  # (B, S, A)
 
     def open(self) -> None:
@@ -70,7 +69,7 @@ class SummedTape(ScoreTape):
         raise NotImplementedError
 
     def _wide(self, t: int, covered: Tensor | None) -> Tensor:
-        wide = torch.add(self.turned, self.asked[t][:, None], alpha=self.turn, out=self.wide)
+        wide = torch.add((self.asked[t] * self.turn)[:, None], self.keys, alpha=self.turn, out=self.wide)
         if covered is not None and self.coverage is not None:
             wide.addcmul_(covered[..., None], self.coverage, value=self.turn)
         return self.activate(wide)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from windlass.nn.fused import GruTape, LstmTape, tanh_
+from windlass.nn.fused import GruTape, LstmTape, outer, tanh_
 from windlass.nn.fused_attention import ScoreTape, Scoring
 from windlass.nn.product import Fixed, last_pass
 
@@ -169,11 +169,11 @@ class _Run:
 class _Back:
     """The way back through a run."""
 
-    def __init__(self, run: _Run):
-        self.run, given = run, run.given
+    def __init__(self, run: _Run, once: bool):
+        self.run, self.once, given = run, once, run.given
         T, B = run.T, run.B
         for tape in run.tapes:
-            tape.open()
+            tape.open(once)
         run.scores.open()
         self.recur = [Fixed(layer.weight.t(), B) for layer in given.layers]
         self.below = [None if layer.below is None else Fixed(layer.below.t(), B) for layer in given.layers]
@@ -186,11 +186,13 @@ class _Back:
         self.dh = [torch.zeros_like(tape.hs[0]) for tape in run.tapes]
         self.dc: list[Tensor | None] = [None] * len(run.tapes)
 
-    def walk(self, d_states: Tensor, d_attended: Tensor, d_fed: Tensor | None) -> None:
+    def walk(self, d_states: Tensor | None, d_attended: Tensor | None, d_fed: Tensor | None) -> None:
         run, given = self.run, self.run.given
         d_o: Tensor | None = None  # from the next step
+        nothing = torch.zeros_like(self.dh[-1])
         for t in range(run.T - 1, -1, -1):
-            ds = d_states[t]
+            ds = nothing if d_states is None else d_states[t]
+            d_a = None if d_attended is None else d_attended[t]
             d_moved = None
             if d_fed is not None:
                 d_o = d_fed[t] if d_o is None else d_o + d_fed[t]
@@ -200,7 +202,7 @@ class _Back:
                     d_moved = self._unread(t, d_o)
                     ds = ds + self.join(d_moved)
             if given.current:
-                ds = ds + self._unattend(t, d_attended[t], d_moved)
+                ds = ds + self._unattend(t, d_a, d_moved)
             for number in range(len(run.tapes) - 1, -1, -1):
                 ds = self._unstep(t, number, ds)
             dx = run.tapes[0].dx[t]
@@ -208,8 +210,10 @@ class _Back:
                 d_o = self.feed(dx)
             if not given.current:
                 self.dh[-1] = self.dh[-1] + self._unattend(
-                    t, d_attended[t], dx if d_moved is None else torch.cat([dx, d_moved], dim=1)
+                    t, d_a, dx if d_moved is None else torch.cat([dx, d_moved], dim=1)
                 )
+        # What the weights were laid out as is not needed any more: their gradients are of its size.
+        self.recur, self.below, self.ask, self.feed, self.join = [], [], None, None, None
 
     def _unread(self, t: int, d_o: Tensor) -> Tensor:
         run = self.run
@@ -220,9 +224,10 @@ class _Back:
         self.d_read[t] = _tanh_backward(d_o, run.read[t])
         return self.d_read[t]
 
-    def _unattend(self, t: int, d: Tensor, d_moved: Tensor | None) -> Tensor:
+    def _unattend(self, t: int, d: Tensor | None, d_moved: Tensor | None) -> Tensor:
         """The gradient of the query (B, Q)."""
         run, a = self.run, self.run.attended[t]
+        d = torch.zeros_like(a) if d is None else d
         if d_moved is not None and run.given.entering is not None:
             # One row a batch, not one column: the same product, in a tenth of the time.
             d = torch.baddbmm(d[:, None], d_moved[:, None], run.given.entering.transpose(1, 2))[:, 0]
@@ -240,8 +245,8 @@ class _Back:
         run, tape, layer = self.run, self.run.tapes[number], self.run.given.layers[number]
         if layer.mask is not None:
             dy = dy * layer.mask[t if layer.mask.size(0) > 1 else 0]
-        past, self.dc[number] = tape.back(t, t, dy + self.dh[number], self.dc[number])
-        self.dh[number] = self.recur[number](tape.dr[t])
+        dr, past, self.dc[number] = tape.back(t, t, t + 1, dy + self.dh[number], self.dc[number])
+        self.dh[number] = self.recur[number](dr)
         if past is not None:
             self.dh[number] += past
         product = self.below[number]
@@ -258,55 +263,61 @@ class _Back:
         found["keys"] = run.scores.d_keys()
         found["base"] = self.d_read
         if given.scoring.query is not None:
-            found["query"] = _outer(self.d_asked, run.queries)
+            found["query"] = outer(self.d_asked, run.queries)
         if given.fed is not None and run.fed is not None:
-            found["fed"] = _outer(dx, run.fed[:-1])
+            found["fed"] = outer(dx, run.fed[:-1])
         if self.d_read is not None:
-            found["join"] = _outer(self.d_read, run.outs[-1])
+            found["join"] = outer(self.d_read, run.outs[-1])
         if given.entering is not None:
             parts = [part for part in (None if given.current else dx, self.d_read) if part is not None]
             moved = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
             found["entering"] = torch.bmm(run.attended.permute(1, 2, 0), moved.transpose(0, 1))
-        for number, (layer, tape) in enumerate(zip(given.layers, run.tapes, strict=True)):
-            found[f"weight {number}"] = _outer(tape.dr, tape.hs[:-1])
-            if layer.bias is not None:
-                found[f"bias {number}"] = tape.dr.flatten(0, 1).sum(0)
-            if layer.below is not None:
-                found[f"below {number}"] = _outer(tape.dx, run.outs[number - 1])
-            if layer.below_bias is not None:
-                found[f"below bias {number}"] = tape.dx.flatten(0, 1).sum(0)
-            found |= {f"state {number} 0": self.dh[number], f"state {number} 1": self.dc[number]}
+        for number in range(len(given.layers) - 1, -1, -1):
+            found |= self._of_layer(number)
+            if self.once:  # from the top down, so that what a layer has kept goes as the gradients come
+                run.tapes.pop()
+                run.outs.pop()
         return found
 
-
-def _outer(gradient: Tensor, x: Tensor) -> Tensor:
-    """The weight's gradient over all steps: (T, B, O) and (T, B, I) -> (O, I)."""
-    return gradient.flatten(0, 1).t() @ x.flatten(0, 1)
+    def _of_layer(self, number: int) -> dict[str, Tensor | None]:
+        run, layer, tape = self.run, self.run.given.layers[number], self.run.tapes[number]
+        found: dict[str, Tensor | None] = {f"weight {number}": tape.d_weight(tape.hs[:-1])}
+        if layer.bias is not None:
+            found[f"bias {number}"] = tape.d_bias()
+        if layer.below is not None:
+            found[f"below {number}"] = outer(tape.dx, run.outs[number - 1])
+        if layer.below_bias is not None:
+            found[f"below bias {number}"] = tape.dx.sum((0, 1))
+        return found | {f"state {number} 0": self.dh[number], f"state {number} 1": self.dc[number]}
 
 
 class _Decode(Function):
     @staticmethod
     def forward(ctx: Any, given: Decoder, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        ctx.set_materialize_grads(False)
         run = _Run(given)
         run.forward()
-        run.given = replace(
-            given, x=given.x.new_empty(0)
-        )  # the way back needs the names of all tensors, but not the tokens
+        # The way back needs the names of all tensors, but not what comes from the tokens.
+        nothing = given.x.new_empty(0)
+        run.given = replace(given, x=nothing, base=None if given.base is None else nothing)
         ctx.run = run
         # To be told when one was changed before the way back.
-        ctx.save_for_backward(*(tensor for tensor in tensors if tensor is not given.x))
+        ctx.save_for_backward(*(t for t in tensors if t is not given.x and t is not given.base))
         # New views: a run that held its own outputs would never be freed.
         return run.outs[-1][:], run.attended[:], None if run.fed is None else run.fed[1:]
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         assert ctx.saved_tensors
         run: _Run = ctx.run
-        if last_pass():  # or all of it would stay until the whole graph goes
+        once = last_pass()
+        if once:  # or all of it would stay until the whole graph goes
             ctx.run = None
-        back = _Back(run)
         d_states, d_attended, d_fed = gradients
-        back.walk(d_states, d_attended, d_fed if run.fed is not None else None)
+        if run.fed is not None and d_fed is None:  # nobody asked for the readouts, but the next step did
+            d_fed = torch.zeros_like(run.fed[1:])
+        back = _Back(run, once)
+        back.walk(d_states, d_attended, d_fed)
         found = back.gradients()
         return None, *(None if tensor is None else found.get(name) for name, tensor in run.given.tensors())
 

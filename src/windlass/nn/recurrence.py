@@ -142,6 +142,7 @@ class Stack(nn.Module):
         final: list[CellState] = []
         for layer, cell in enumerate(self.cells):
             assert isinstance(cell, Cell)
+            x = x.transpose(0, 1).contiguous().transpose(0, 1)  # as `run` needs it: one copy for both directions
             y, last = run(cell, x, mask, state.layers[layer] if state else None)
             if self.backward_cells:
                 back = self.backward_cells[layer]

@@ -8,7 +8,6 @@ This is what `torch.optim.SparseAdam` does; it is another optimiser than Adam, n
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,27 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.nn.embedding import Embedding
+from windlass.training.rows import State, give_rows, start
 
 
 def make_lazy(model: nn.Module) -> list[nn.Parameter]:
     """Let the embeddings of a model give the gradients of their rows; return their tables.
 
-    A table that is the output layer's too is left out: the output layer touches every row.
-
+    >>> from windlass.nn.embedding import Embedding
     >>> len(make_lazy(nn.Sequential(Embedding(nn.Parameter(torch.eye(3))))))
     1
     """
-    uses = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
-    found = []
-    for module in model.modules():
-        if isinstance(module, Embedding) and isinstance(module.table, nn.Parameter) and module.table.requires_grad:
-            others = uses[id(module.table)] - sum(
-                isinstance(other, Embedding) and other.table is module.table for other in model.modules()
-            )
-            if not others:
-                module.sparse = True
-                found.append(module.table)
+    found = give_rows(model, least=0)
     if not found:
         raise TrainingError(
             "train.optimiser.lazy: no embedding of this model has a table of its own that is trained: leave it out"
@@ -56,13 +45,11 @@ class LazyRows:
 
     @staticmethod
     @torch.no_grad()
-    def update(table: nn.Parameter, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+    def update(table: nn.Parameter, state: State, group: dict[str, Any]) -> None:
         """One step of Adam for the rows that have a gradient; `state` is filled at the first."""
         assert table.grad is not None
         gradient = table.grad.coalesce()
-        if not state:
-            state |= {"step": torch.zeros((), dtype=torch.float32), "exp_avg": torch.zeros_like(table)}
-            state["exp_avg_sq"] = torch.zeros_like(table)
+        start(table, state)
         state["step"] += 1
         rows, g = gradient.indices()[0], gradient.values()
         (b1, b2), t = group["betas"], float(state["step"])
@@ -74,31 +61,6 @@ class LazyRows:
         state["exp_avg_sq"][rows] = v
         spread = v.div_(1 - b2**t).sqrt_().add_(group["eps"])
         table.index_add_(0, rows, m.div_(spread), alpha=-group["lr"] / (1 - b1**t))
-
-
-def lazily(kind: type[torch.optim.Adam]) -> type[torch.optim.Adam]:
-    """The same optimiser, for gradients of which some are sparse.
-
-    >>> lazily(torch.optim.Adam).__name__
-    'LazyAdam'
-    """
-
-    def step(self: torch.optim.Adam, closure: None = None) -> None:
-        """One step."""
-        sparse = [
-            (p, p.grad, group)
-            for group in self.param_groups
-            for p in group["params"]
-            if p.grad is not None and p.grad.is_sparse
-        ]
-        for parameter, _, group in sparse:
-            LazyRows.update(parameter, self.state[parameter], group)
-            parameter.grad = None
-        kind.step(self, closure)
-        for parameter, gradient, _ in sparse:
-            parameter.grad = gradient
-
-    return type("LazyAdam", (kind,), {"step": step})
 
 
 def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:

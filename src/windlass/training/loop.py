@@ -29,6 +29,7 @@ from windlass.training.optimiser import build_optimiser, optimiser_tensors, rest
 from windlass.training.options import TrainOptions
 from windlass.training.randomness import random_state, restore_random, seed_all, untouched_randomness
 from windlass.training.resume import changes
+from windlass.training.rows import give_whole
 from windlass.training.schedule import after_evaluation, learning_rate, own_chance
 from windlass.training.state import State, Tally, append_row, write_rows
 from windlass.training.team import Alone, Gradients, Team
@@ -122,6 +123,8 @@ def fit(
         except BaseException:
             observer.failed()
             raise
+        finally:
+            give_whole(model)
 
 
 @dataclass

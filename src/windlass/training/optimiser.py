@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.training.lazy import lazily, make_lazy
+from windlass.training.lazy import LazyRows, make_lazy
 from windlass.training.options import OptimiserOptions
+from windlass.training.rows import by_rows, give_rows, whole_update
 
 Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
@@ -41,21 +42,26 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
     ]
     fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
     if options.kind == "sgd":
-        return _lean(torch.optim.SGD)(
+        return lean(torch.optim.SGD)(
             groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused
         )
-    kind = _lean(torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam)
+    kind = lean(torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam)
     if options.kind == "adam" and options.lazy:
         make_lazy(model)
-        kind = lazily(kind)
+        kind = by_rows(kind, LazyRows.update)
+    elif all(p.device.type == "cpu" for p in trained) and give_rows(model):
+        kind = by_rows(kind, whole_update(decoupled=options.kind == "adamw"))
     return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
 
 
-def _lean(kind: type[Kind]) -> type[Kind]:
+def lean(kind: type[Kind]) -> type[Kind]:
     """The same optimiser without torch's compiler.
 
     `torch.optim` imports the compiler at its first use (70 MB, a second and a half) only to tell it to keep out. Here
     its methods are marked as told already. In a torch that is built another way they are as they were.
+
+    >>> lean(torch.optim.Adam)([nn.Parameter(torch.zeros(2))], lr=0.1).param_groups[0]["lr"]
+    0.1
     """
     for method in vars(torch.optim.Optimizer).values():
         inner = getattr(method, "__wrapped__", None)
