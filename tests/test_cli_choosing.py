@@ -14,8 +14,7 @@ SMALL = [
     argument
     for part in (
         "model.encoder.size=16",
-        "model.encoder.embedding.size=16",
-        "model.encoder.embedding.dropout=0",
+        "model.encoder.embedding={kind: learned, size: 16, dropout: 0, spread: 1, blank: 0}",
         "model.encoder.dropout=0",
         "train.optimiser.lr=0.02",
         "train.schedule.warmup=2",

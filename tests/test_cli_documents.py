@@ -17,7 +17,7 @@ SIZES = [
     for part in (
         "model.encoder.words={cell: gru, size: 12, dropout: 0}",
         "model.encoder.sentences={cell: gru, size: 12, dropout: 0}",
-        "model.encoder.embedding={kind: learned, size: 12, dropout: 0}",
+        "model.encoder.embedding={kind: learned, size: 12, dropout: 0, spread: 1, blank: 0}",
         "model.head.dropout=0",
         "train.optimiser.lr=0.02",
         "train.schedule.warmup=2",

@@ -51,7 +51,7 @@ class TextCodec:
     >>> codec = TextCodec.fit(TextOptions(), ["tac", "cat", "a"])
     >>> codec.encode("cat!"), codec.pieces("cat!"), codec.unknown("cat!")
     ([5, 4, 6, 1], ['c', 'a', 't', '!'], ('!',))
-    >>> codec.decode([BOS, 5, 4, 6, UNK, EOS, PAD])
+    >>> codec.decode([2, 5, 4, 6, UNK, 3, 0])
     'cat\ufffd'
     """
 
@@ -194,7 +194,7 @@ class TextCodec:
         its tag is shown as the tag.
 
         >>> codec = TextCodec.fit(TextOptions(), ["ab"])
-        >>> codec.token(EOS), codec.token(6, more=["z"])
+        >>> codec.token(3), codec.token(6, more=["z"])
         ('</s>', 'z')
         """
         if number < len(MARKS):
@@ -222,7 +222,7 @@ class TextCodec:
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.
 
-        >>> TextCodec.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, EOS])
+        >>> TextCodec.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, 3])
         'a k \ufffd'
         """
         first = len(MARKS)
