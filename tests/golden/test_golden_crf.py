@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from chain_path import path_score
 from windlass.nn import crf
 from windlass.nn.crf import CRF, Chain
 
@@ -52,7 +53,7 @@ def test_the_partition_is_the_sum_over_all_paths(given):
 def test_the_score_of_a_path_is_what_lies_on_it(given):
     chain, emissions, mask = given
     tags = torch.tensor([[2, 0, 1, 1], [1, 2, 0, 0], [2, 1, 1, 1]])  # rubbish on padding
-    found = chain.path(emissions, tags, mask)
+    found = path_score(chain, emissions, tags, mask)
     for row, length in enumerate(LENGTHS):
         assert torch.isclose(found[row], score(chain, emissions, row, tags[row, :length].tolist()))
 
@@ -122,7 +123,7 @@ def test_a_row_with_nothing_in_it_has_one_path_of_no_score(given):
     chain, emissions, _ = given
     mask = torch.zeros(len(LENGTHS), S, dtype=torch.bool)
     assert not chain.partition(emissions, mask).any()
-    assert not chain.path(emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
+    assert not path_score(chain, emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
     assert not chain.marginals(emissions, mask).any()
     assert not chain.best(emissions, mask)[1].any()
 
@@ -132,7 +133,7 @@ def test_the_loss_is_the_partition_less_the_path_with_the_same_gradients(given):
     tags = torch.tensor([[2, 0, 1, 1], [1, 2, -1, 9], [2, 1, 1, 1]])  # rubbish on padding
     inputs = [t.clone().requires_grad_() for t in (emissions, chain.start, chain.pairs, chain.end)]
     own = Chain(*inputs[1:])
-    path = own.path(inputs[0], tags.where(mask, 0), mask)
+    path = path_score(own, inputs[0], tags.where(mask, 0), mask)
     expected, found = own.partition(inputs[0], mask) - path, own.loss(inputs[0], tags, mask)
     assert torch.allclose(found, expected)
     share = torch.tensor([0.5, 2.0, -1.0], dtype=torch.float64)
@@ -195,7 +196,7 @@ def test_rows_of_400_words_have_the_sums_gradients_and_best_paths_of_log_space(k
     assert all(torch.allclose(a.double(), b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
     chain, emissions = Chain(*(t.detach() for t in exact[1:])), exact[0].detach()
     best, total = Chain(*inputs[1:]).best(inputs[0], mask)
-    assert torch.allclose(chain.path(emissions, best, mask), total.double())
+    assert torch.allclose(path_score(chain, emissions, best, mask), total.double())
     for row, length in enumerate(lengths):  # the loop with the origin of every tag kept
         a, origins = chain.start + emissions[row, 0], []
         for t in range(1, length):

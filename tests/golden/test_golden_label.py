@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from chain_path import path_score
 from windlass.core.records import Memory, Padded
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.tags import TagsHead, TagsHeadOptions
@@ -80,7 +81,7 @@ def test_the_loss_of_tags_together_is_that_of_the_whole_sequence():
     memory, target = Memory(STATES[:, :2], MASK[:, :2], MEMORY.summary), Padded.of([[2, 1], [0]])
     emissions = head.output(memory.states)
     chain = head.crf(head.scheme)
-    by_hand = chain.partition(emissions, memory.mask) - chain.path(emissions, target.values, target.mask)
+    by_hand = chain.partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
     assert torch.isclose(head.score(memory, target).loss_sum, by_hand.sum())
     assert torch.allclose(head.force(memory, target), -by_hand)
 

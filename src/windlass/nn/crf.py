@@ -53,14 +53,6 @@ class Chain:
         """The chain on the processor's own memory."""
         return Chain(self.start.cpu(), self.pairs.cpu(), self.end.cpu())
 
-    def path(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """score(y) of given tags (B, S), for emissions (B, S, V): (B,)."""
-        real = mask.to(emissions.dtype)
-        places = emissions.gather(2, tags[..., None]).squeeze(2) * real
-        steps = self.pairs[tags[:, :-1], tags[:, 1:]] * real[:, 1:]
-        last = tags.gather(1, _last(mask)[:, None]).squeeze(1)
-        return places.sum(1) + steps.sum(1) + (self.start[tags[:, 0]] + self.end[last]) * real[:, 0]
-
     def partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """log Z: (B,)."""
         return _field(self, emissions, mask, None)
@@ -111,11 +103,6 @@ class CRF(nn.Module):
         if within is None:
             return Chain(self.start, self.transitions, self.end)
         return Chain(self.start + within.start, self.transitions + within.pairs, self.end + within.end)
-
-
-def _last(mask: Tensor) -> Tensor:
-    """Which place is the last of every row."""
-    return (mask.sum(1) - 1).clamp(min=0)
 
 
 def _back(scores: _Array, pairs: _Array, end: _Array, mask: _Array) -> tuple[_Array, _Array]:
