@@ -26,32 +26,32 @@ def made(bias, size, dtype):
     return cell, given + [torch.randn(B, size, dtype=dtype, requires_grad=True) for _ in range(2)]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_equals_step_by_step(bias):
+def test_it_equals_step_by_step(bias, reverse):
     cell, given = made(bias, 6, torch.float64)
-    library_ = outcome(lambda x, *state: library.whole(cell, x, state), cell, given)
-    steps = outcome(lambda x, *state: stepwise(cell, cell.project(x), state, None, False), cell, given)
+    library_ = outcome(lambda x, *state: library.whole(cell, x, state, reverse), cell, given)
+    steps = outcome(lambda x, *state: stepwise(cell, cell.project(x), state, None, reverse), cell, given)
     for one, other in zip(library_, steps, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
-def test_a_wide_layer_takes_it_and_equals_its_steps():
-    cell, given = made(True, library.WIDE, torch.float32)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_layer_takes_it_and_equals_its_steps(reverse):
+    cell, given = made(True, 20, torch.float32)
     assert library.fits(cell, given[0])
     x, *state = given
     with torch.no_grad():
-        taken, last = run(cell, x.transpose(0, 1), None, tuple(state))
-        steps, end = stepwise(cell, cell.project(x), tuple(state), None, False)
+        taken, last = run(cell, x.transpose(0, 1), None, tuple(state), reverse)
+        steps, end = stepwise(cell, cell.project(x), tuple(state), None, reverse)
     torch.testing.assert_close(taken.transpose(0, 1), steps, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(last, end, rtol=1e-4, atol=1e-5)
 
 
-def test_what_it_cannot_do_or_is_not_good_at_goes_another_way():
+def test_what_it_cannot_do_goes_another_way():
     x = torch.zeros(S, B, I)
-    wide = LSTM.Options().build(I, library.WIDE)
-    assert library.fits(wide, x)
-    assert not library.fits(wide, x[:4])
-    assert not library.fits(wide.double(), x.double())
-    assert not library.fits(LSTM.Options(peepholes=True).build(I, library.WIDE), x)
-    assert not library.fits(GRU.Options().build(I, library.WIDE), x)
-    assert not library.fits(LSTM.Options().build(I, 32), x)
+    cell = LSTM.Options().build(I, 20)
+    assert library.fits(cell, x)
+    assert not library.fits(cell.double(), x.double())
+    assert not library.fits(LSTM.Options(peepholes=True).build(I, 20), x)
+    assert not library.fits(GRU.Options().build(I, 20), x)

@@ -22,7 +22,7 @@ from windlass.decoding.options import Beam, Greedy
 from windlass.decoding.search import search
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn.embedding import Learned
-from windlass.nn.loss import cross_entropy
+from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
 from windlass.training.loop import fit
 from windlass.training.observe import Silent, Step
@@ -66,7 +66,7 @@ class LanguageModel(nn.Module):
         assert batch.target is not None
         states, _ = self.stack(self.embedding(batch.inputs["source"].values))
         gold = batch.target.values.flatten()
-        loss, _ = cross_entropy(self.output(states.flatten(0, 1)), gold)
+        loss, _ = output_loss(states.flatten(0, 1), self.output.weight, self.output.bias, gold)
         return Scored(loss, torch.tensor(gold.numel()))
 
 

@@ -11,7 +11,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS
 from windlass.core.records import Batch, Carry, CellState, Memory, Scored
 from windlass.heads.text import TextHead
-from windlass.nn.loss import cross_entropy
+from windlass.nn.loss import output_loss
 
 
 def run_on(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor, Carry]:
@@ -62,7 +62,7 @@ def score_on(head: TextHead, batch: Batch, carry: Carry | None, smoothing: float
     # Time first, as the recurrence leaves it, and without a look-up where nothing is padding: neither needs a copy.
     seen, gold, mask = readout.transpose(0, 1), batch.target.values.t(), batch.target.mask.t()
     seen, gold = (seen.flatten(0, 1), gold.flatten()) if bool(mask.all()) else (seen[mask], gold[mask])
-    loss, nll = cross_entropy(head.output(seen), gold, smoothing)
+    loss, nll = output_loss(seen, head.output.weight, head.output.bias, gold, smoothing)
     return Scored(loss, mask.sum(), {"nll": nll}, onward)
 
 

@@ -1,4 +1,4 @@
-"""torch's own LSTM for what it is best at: wide layers over whole sequences on a CPU, by oneDNN.
+"""torch's own LSTM for what it is best at: whole sequences without padding on a CPU, by oneDNN.
 
 Its gates are in the order i, f, g, o, ours in i, f, o, g; so the weights are turned round on the way in, which costs a
 copy a sequence. Exact against the cell's own steps but for rounding (a contract).
@@ -13,30 +13,23 @@ from windlass.core.records import CellState
 from windlass.nn.cells import LSTM, Cell
 from windlass.nn.fused import LstmTape
 
-WIDE = 384
-"""Units a layer from which on it pays; what is narrower spends its time elsewhere."""
-LONG = 16
-"""Steps from which on it pays."""
-
 
 def fits(cell: Cell, x: Tensor) -> bool:
-    """Whether a cell over inputs x (S, B, I) without padding is a case for it.
+    """Whether a cell over inputs x without padding is a case for it.
 
-    >>> fits(LSTM.Options().build(4, 8), torch.zeros(20, 2, 4))
+    >>> fits(LSTM.Options().build(4, 8), torch.zeros(20, 2, 4, dtype=torch.float64))
     False
     """
     return (
         isinstance(cell, LSTM)
         and cell.tape is LstmTape
-        and cell.size >= WIDE
-        and x.size(0) >= LONG
         and x.device.type == "cpu"
         and x.dtype == torch.float32
         and torch.backends.mkldnn.is_available()
     )
 
 
-def whole(cell: Cell, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+def whole(cell: Cell, x: Tensor, state: CellState, reverse: bool = False) -> tuple[Tensor, CellState]:
     """Run an LSTM over inputs (S, B, I); return outputs (S, B, H) and the last state.
 
     >>> outputs, (h, c) = whole(LSTM.Options().build(3, 4), torch.randn(5, 2, 3), (torch.zeros(2, 4),) * 2)
@@ -49,8 +42,9 @@ def whole(cell: Cell, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         bias = _turned(cell.bias)
         weights += [bias, torch.zeros_like(bias)]
     begun = (h[None].contiguous(), c[None].contiguous())
-    outputs, last, cells = torch.lstm(x, begun, weights, cell.bias is not None, 1, 0.0, cell.training, False, False)
-    return outputs, (last[0], cells[0])
+    given = x.flip(0) if reverse else x
+    outputs, last, cells = torch.lstm(given, begun, weights, cell.bias is not None, 1, 0.0, cell.training, False, False)
+    return outputs.flip(0) if reverse else outputs, (last[0], cells[0])
 
 
 def _turned(weight: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
+from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
 from windlass.training.average import build_average
@@ -98,7 +99,7 @@ def fit(
         raise TrainingError(f"{folder}: holds the checkpoints of a run; resume it or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     model.to(device).train()
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, kept():
         run = _Run(
             model,
             loader,
