@@ -121,6 +121,40 @@ def test_word_vectors_are_loaded_and_the_match_is_said(tmp_path):
         load_vectors(bundle, said.append)
 
 
+@pytest.mark.parametrize("task", ["classify", "tag", "classify-document", "entail"])
+def test_words_that_only_the_file_has_are_known_by_their_vectors(tmp_path, task):
+    file = tmp_path / "vectors.txt"
+    file.write_text("the 1 1 1\ncat 1 2 3\nEmu 0 0 0\nemu 4 5 6\nfox 7 8 9\nowl 9 9 9\n")
+    embedding = {"kind": "vectors", "path": str(file), "size": 3, "more": 2}
+    reader = {"reader": {"embedding": embedding}} if task == "entail" else {"embedding": embedding}
+    recipe = compose(task, None, [{"model": {"encoder": reader}}])
+    source = {"tag": ("the", "cat"), "entail": ("the cat", "the cat")}.get(task, "the cat")
+    target = "A B" if task == "tag" else "A"
+    codecs = fit_codecs(recipe, [Example(source, (target,), None, Place("v.tsv", 1))] * 4)
+    words = codecs.source.tokens
+    assert words.symbols == ("cat", "the", "emu", "fox")
+    bundle = Bundle.new(recipe, codecs)
+    said: list[str] = []
+    load_vectors(bundle, said.append)
+    assert "4 of 4 words" in said[0]
+    encoder = bundle.model.encoder
+    table = getattr(encoder, "reader", encoder).embedding.table
+    assert table[words.encode("fox")[0]].tolist() == [7, 8, 9]
+
+
+def test_more_words_are_for_what_is_read(tmp_path):
+    more = {"kind": "vectors", "path": "v.txt", "size": 256, "more": 5}
+    cases = [
+        ({"model": {"tie": "none", "decoder": {"embedding": more}}}, "is never written"),
+        ({"source": {"tokens": "bpe"}, "model": {"tie": "none", "encoder": {"embedding": more}}}, "tokens are bpe"),
+    ]
+    for over, said in cases:
+        with pytest.raises(RecipeError, match=said):
+            compose("text", None, [over])
+    with pytest.raises(RecipeError, match="set vocabulary: separate"):
+        compose("text", None, [{"vocabulary": "joint", "model": {"tie": "none", "encoder": {"embedding": more}}}])
+
+
 def test_folders(tmp_path):
     check_folder(tmp_path / "new", resume=False)
     check_folder(tmp_path, resume=False)  # empty

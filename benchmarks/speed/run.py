@@ -55,7 +55,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="for training; decoding takes one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=2, help="steps before the clock starts")
-    parser.add_argument("--steps", type=int, default=8, help="steps that are timed")
+    parser.add_argument(
+        "--steps", type=int, default=8, help="steps that are timed; five times as many of LM's, which are short"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement of decoding")
     parser.add_argument("--name", default="speed", help="of the result in benchmarks/results")
     return parser.parse_args()
@@ -69,7 +71,7 @@ def main() -> None:
         return
     files = batches.make(data("translation/multi30k-en-de"), options.peers / "batches")
     chosen = [c for c in CONTESTANTS if c.name in options.only or c.name == "limit"]
-    jobs = [Job(m, "train", t, str(files[m]), options.warmup, options.steps)
+    jobs = [Job(m, "train", t, str(files[m]), options.warmup, options.steps * (5 if m == "LM" else 1))
             for m in options.models for t in options.threads if "train" in options.what]  # fmt: skip
     jobs += [Job(m, "decode", 1, str(files[m]), seconds=options.seconds)
              for m in options.models if m != "LM" and "decode" in options.what]  # fmt: skip

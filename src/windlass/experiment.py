@@ -23,7 +23,7 @@ from windlass.data.examples import Example, Source, group
 from windlass.data.loader import Encoded, Loader
 from windlass.data.running import Running, joined_ids
 from windlass.data.schemes import marked
-from windlass.data.sides import fit_source, fit_target
+from windlass.data.sides import fit_source, fit_target, knowing
 from windlass.data.store import Tokens, View, some
 from windlass.data.tokens import TextOptions
 from windlass.dataset import Data, as_data, fingerprint, read_data
@@ -32,7 +32,7 @@ from windlass.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.explain.render import curves
 from windlass.further import extended, flat, same_model
 from windlass.metrics import higher_is_better
-from windlass.nn.embedding import Embedding, Vectors
+from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
 from windlass.stages import Stages
 from windlass.tasks import TASKS, Task
@@ -123,7 +123,11 @@ def fit_codecs(recipe: Recipe, train: Sequence[Example]) -> Codecs:
         assert isinstance(recipe.source, TextOptions)  # the recipe was checked
         both = TextCodec.fit(recipe.source, chain(sources, targets))
         return Codecs(both, both)
-    return Codecs(fit_source(recipe.source, sources), fit_target(recipe.target, targets))
+    source = fit_source(recipe.source, sources)
+    embedding = recipe.model.source_embedding
+    if isinstance(embedding, Vectors) and embedding.more:
+        source = knowing(source, words_of(embedding.path, embedding.size), embedding.more)
+    return Codecs(source, fit_target(recipe.target, targets))
 
 
 def encode(codecs: Codecs, examples: Sequence[Example]) -> list[Encoded]:
@@ -164,10 +168,9 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     options = bundle.recipe.model
     encoder = bundle.model.encoder
     readers = [encoder.reader, encoder.other] if isinstance(encoder, PairEncoder) else [encoder]
-    told = getattr(options.encoder, "reader", options.encoder)
+    told = options.source_embedding
     sides: list[tuple[str, Any, nn.Module | None, TextCodec]] = [
-        ("source", getattr(told, "embedding", None), getattr(one, "embedding", None), bundle.codecs.source.tokens)
-        for one in readers
+        ("source", told, getattr(one, "embedding", None), bundle.codecs.source.tokens) for one in readers
     ]
     if options.decoder is not None:
         sides.append(("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written))

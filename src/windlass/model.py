@@ -22,6 +22,7 @@ from windlass.heads.options import AttentionContext, HierarchicalContext, TextHe
 from windlass.heads.running import score_on
 from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
 from windlass.heads.text import TextHead
+from windlass.nn.embedding import EmbeddingOptions
 
 
 class WritingOptions(Options):
@@ -99,6 +100,16 @@ class ModelOptions(Options):
         if self.tie != "none":
             self._check_tie(decoder)
         return self
+
+    @property
+    def source_embedding(self) -> EmbeddingOptions | None:
+        """How what is read becomes vectors, if the encoder looks it up.
+
+        >>> ModelOptions().source_embedding.kind
+        'learned'
+        """
+        found: EmbeddingOptions | None = getattr(getattr(self.encoder, "reader", self.encoder), "embedding", None)
+        return found
 
     def _check_choosing(self, head: LabelHeadOptions | TagsHeadOptions | WritingOptions) -> None:
         """What a head that writes nothing has no use for, or cannot do without."""

@@ -16,11 +16,12 @@ from windlass.data.documents import DocumentOptions
 from windlass.data.pairs import PairOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
-from windlass.data.tokens import TextOptions
+from windlass.data.tokens import BpeTokens, TextOptions, UnigramTokens
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
 from windlass.encoders.pair import PairEncoder
 from windlass.model import LossOptions, ModelOptions, head_kind
+from windlass.nn.embedding import Vectors
 from windlass.tasks import TASKS
 from windlass.training.options import TrainOptions
 
@@ -88,6 +89,7 @@ class Recipe(Options):
         self._sides_fit()
         self._choice_fits()
         self._text_fits()
+        self._vectors_fit()
         if self.vocabulary == "joint" and self.source != self.target:
             raise ValueError("vocabulary: joint needs source and target options that are the same")
         if self.vocabulary == "separate" and (self.model.tie == "all" or self.model.encoder.kind == "prefix"):
@@ -145,6 +147,19 @@ class Recipe(Options):
                 raise ValueError(f"train.sampling has no use with model.head: {head.kind}: leave it out")
             if self.vocabulary != "separate":
                 raise ValueError(f"vocabulary: {self.vocabulary} has no use with model.head: {head.kind}: leave it out")
+
+    def _vectors_fit(self) -> None:
+        """Words that training data lacks can be read, where a word is a token, but not written."""
+        embedding = getattr(self.model.decoder, "embedding", None)
+        if isinstance(embedding, Vectors) and embedding.more:
+            raise ValueError("model.decoder.embedding.more: a word that training lacks is never written: leave it out")
+        embedding = self.model.source_embedding
+        if isinstance(embedding, Vectors) and embedding.more:
+            cut = self.source.each if isinstance(self.source, PairOptions) else self.source
+            if isinstance(cut, TextOptions) and isinstance(cut.tokens, BpeTokens | UnigramTokens):
+                raise ValueError(f"embedding.more adds words, but tokens are {cut.tokens.kind}: set tokens: words")
+            if self.vocabulary == "joint":
+                raise ValueError("embedding.more adds words to be read, not written: set vocabulary: separate")
 
     def _trees_fit(self) -> None:
         """Trees are written by a task that gives them, and get their words from the sentence."""

@@ -37,6 +37,36 @@ def test_it_equals_step_by_step(bias, reverse):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
+def test_padding_at_the_end_equals_step_by_step(reverse):
+    cell, (x, *state) = made(True, 6, torch.float64)
+    given = [x] if reverse else [x, *state]
+    real = torch.arange(S)[:, None, None] < torch.tensor([S, 7, 0])[:, None]
+    begun = (torch.zeros(B, 6, dtype=torch.float64),) * 2
+
+    def library_(x, *state):
+        outputs, last = library.whole(cell, x, state or begun, reverse, real)
+        return outputs * real, last
+
+    def steps(x, *state):
+        outputs, last = stepwise(cell, cell.project(x), state or begun, real, reverse)
+        return outputs * real, last
+
+    for one, other in zip(outcome(library_, cell, given), outcome(steps, cell, given), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_a_mask_that_it_cannot_hold_goes_another_way():
+    cell, x = LSTM.Options().build(I, 20), torch.zeros(B, S, I)
+    end = (torch.arange(S)[:, None, None] < torch.tensor([S, 7, 0])[:, None]).expand(S, B, 1)
+    hole = end.clone()
+    hole[3, 0] = False
+    assert library.fits(cell, x, end)
+    assert not library.fits(cell, x, end, onward=False)
+    assert not library.fits(cell, x, hole)
+    assert not library.fits(cell, x, end.flip(0))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
 def test_a_layer_takes_it_and_equals_its_steps(reverse):
     cell, given = made(True, 20, torch.float32)
     assert library.fits(cell, given[0])

@@ -7,7 +7,8 @@ for), `unknown`, `extend`, `sizes` and `tokens`. A target codec has `encode`, `d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -73,6 +74,29 @@ def fit_source(
     if isinstance(options, PairOptions):
         return PairCodec.fit(options, sources)
     return TextCodec.fit(options, sources)
+
+
+def knowing(codec: SourceCodec, words: Iterable[str], most: int) -> SourceCodec:
+    """The codec with ids for the first so many words that it can meet and has none for yet.
+
+    >>> codec = fit_source(TextOptions(tokens="words", lowercase=True), ["a cat"])
+    >>> knowing(codec, ["a", "Dog", "dog", "two words", "emu", "fox"], 2).tokens.symbols
+    ('a', 'cat', 'dog', 'emu')
+    """
+    if isinstance(codec, PairCodec):
+        each = codec.each
+        if isinstance(each, WordsCodec):
+            return replace(codec, each=replace(each, words=_knowing(each.words, words, most)))
+        return replace(codec, each=_knowing(each, words, most))
+    if isinstance(codec, WordsCodec | DocumentCodec):
+        return replace(codec, words=_knowing(codec.words, words, most))
+    return _knowing(codec, words, most) if isinstance(codec, TextCodec) else codec
+
+
+def _knowing(codec: TextCodec, words: Iterable[str], most: int) -> TextCodec:
+    known = set(codec.symbols)
+    new = dict.fromkeys(word for word in words if word not in known and codec.cut(word) == [word])
+    return replace(codec, symbols=(*codec.symbols, *islice(new, most)))
 
 
 def fit_target(options: TextOptions | LabelOptions | TagsOptions, targets: Iterable[str]) -> TargetCodec:

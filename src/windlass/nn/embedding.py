@@ -62,10 +62,12 @@ class Vectors(_Embedding):
     path: str = Field(description="a text file, a word and its numbers a line")
     size: int = Field(ge=1, description="the size of the vectors in the file")
     freeze: bool = Field(False, description="keep the vectors as they are")
+    more: int = Field(0, ge=0, description="so many of the file's first words have an id, though training lacks them")
+    spread: float = Field(0.1, gt=0, description="deviation of the first values of words that the file has not")
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table; `Embedding.load` fills it."""
-        table = torch.randn(vocabulary, self.size)
+        table = torch.randn(vocabulary, self.size) * self.spread
         return Embedding(table if self.freeze else nn.Parameter(table), self.dropout, self.blank)
 
 
@@ -129,15 +131,8 @@ class Embedding(nn.Module):
         """
         wanted = {word: i for i, word in enumerate(words)}
         found: set[str] = set()
-        with _opened(path) as lines, torch.no_grad():
-            for number, line in enumerate(_decoded(lines, path), 1):
-                word, *numbers = line.rstrip().split(" ")
-                if number == 1 and word.isdigit() and numbers == [str(self.size)]:  # "count size"
-                    continue
-                if len(numbers) != self.size:
-                    raise RecipeError(
-                        f"{path}:{number}: a vector of {len(numbers)} numbers, but embedding.size is {self.size}"
-                    )
+        with torch.no_grad():
+            for number, word, numbers in _vectors(path, self.size):
                 if word in wanted:
                     try:
                         self.table[wanted[word]] = torch.tensor([float(n) for n in numbers]) / self.scale
@@ -145,6 +140,30 @@ class Embedding(nn.Module):
                         raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
                     found.add(word)
         return len(found)
+
+
+def words_of(path: str, size: int) -> Iterator[str]:
+    """The words of a file of vectors, in its order.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+    ...     _ = f.write("cat 1 2" + chr(10) + "dog 3 4" + chr(10)); _ = f.seek(0)
+    ...     list(words_of(f.name, 2))
+    ['cat', 'dog']
+    """
+    return (word for _, word, _ in _vectors(path, size))
+
+
+def _vectors(path: str, size: int) -> Iterator[tuple[int, str, list[str]]]:
+    """The number of a line, its word and its numbers."""
+    with _opened(path) as lines:
+        for number, line in enumerate(_decoded(lines, path), 1):
+            word, *numbers = line.rstrip().split(" ")
+            if number == 1 and word.isdigit() and numbers == [str(size)]:  # "count size"
+                continue
+            if len(numbers) != size:
+                raise RecipeError(f"{path}:{number}: a vector of {len(numbers)} numbers, but embedding.size is {size}")
+            yield number, word, numbers
 
 
 def _opened(path: str) -> TextIO:

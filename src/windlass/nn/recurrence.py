@@ -57,11 +57,11 @@ def run(
         return x.new_zeros(x.size(0), 0, cell.size), cell.zeros(x.size(0), x) if state is None else state
     start = cell.zeros(x.size(0), x) if state is None else state
     real = None if mask is None or bool(mask.all()) else mask.t()[..., None]  # (S, B, 1)
-    if real is None and library.fits(cell, x):
-        outputs, last = library.whole(cell, x.transpose(0, 1), start, reverse)
-        return outputs.transpose(0, 1), last
-    projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
-    outputs, last = cell.whole(projected, start, real, reverse) or stepwise(cell, projected, start, real, reverse)
+    if library.fits(cell, x, real, onward=state is None or not reverse):
+        outputs, last = library.whole(cell, x.transpose(0, 1), start, reverse, real)
+    else:
+        projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
+        outputs, last = cell.whole(projected, start, real, reverse) or stepwise(cell, projected, start, real, reverse)
     return (outputs if real is None else outputs * real).transpose(0, 1), last
 
 
