@@ -99,7 +99,10 @@ def main() -> None:
 
 
 def _plain(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    return {
+        name: str(value).replace(str(Path.home()), "~") if isinstance(value, Path) else value
+        for name, value in vars(options).items()
+    }
 
 
 def _say(run: dict[str, Any], seconds: float) -> None:
