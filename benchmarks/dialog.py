@@ -4,7 +4,7 @@
     python benchmarks/dialog.py --runs runs/sgd --dialogs 2000 --minutes 60 --test    score them on test, once
 
 `--dialogs` caps those learned from, `--dev-dialogs` those chosen by, so that a run fits into its time; both are in the
-result. Test is whole. A run that was stopped goes on where it was.
+result. Test is whole unless `--test-dialogs` caps it. A run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ MODELS: dict[str, list[str]] = {
     "hierarchical": [],
     "flat": [
         "data.history=1",
+        "train.batch_tokens=630",  # a fifth of the tokens is as many turns, and so as many steps an epoch
         f"source={{kind: text, tokens: {WORDS}, lowercase: true}}",
         f"model.encoder={RECURRENT}",
         "model.decoder.context={kind: attention, query: current, score: bilinear}",
@@ -78,9 +79,9 @@ def train(options: argparse.Namespace, model: str) -> dict[str, Any]:
     }
 
 
-def score(out: Path, learned: Path) -> dict[str, Any]:
+def score(out: Path, learned: Path, held_out: Path) -> dict[str, Any]:
     bundle = Bundle.load(out)
-    examples = read_dialogs(part("test", None, out), bundle.recipe.data).examples
+    examples = read_dialogs(held_out, bundle.recipe.data).examples
     found = evaluate([bundle], examples)
     pairs = [(e.source, e.target) for e in read_dialogs(learned, bundle.recipe.data).examples]
     cheap = {b.name: baseline_metrics(b, "reply", examples) for b in (last_part(), most_frequent(pairs))}
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="for each model")
     parser.add_argument("--dialogs", type=int, default=None, help="learn from so many; all unless told")
     parser.add_argument("--dev-dialogs", type=int, default=100, help="choose by so many")
+    parser.add_argument("--test-dialogs", type=int, default=None, help="score on so many; all unless told")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
@@ -107,10 +109,12 @@ def main() -> None:
     for model in options.models:
         row = train(options, model)
         if options.test:
-            row |= score(options.runs / model, part("train", options.dialogs, options.runs))
+            learned = part("train", options.dialogs, options.runs)
+            row |= score(options.runs / model, learned, part("test", options.test_dialogs, options.runs))
         rows.append(row)
         print({name: row[name] for name in row if name != "samples"}, flush=True)
-    capped = {"dialogs": options.dialogs, "dev_dialogs": options.dev_dialogs}
+    names = ("dialogs", "dev_dialogs", "test_dialogs")
+    capped = {name: getattr(options, name) for name in names}
     report("dialog" if options.test else "dialog-dev", {"rows": rows, "capped": capped})
 
 

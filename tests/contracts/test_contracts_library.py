@@ -69,7 +69,7 @@ def test_a_mask_that_it_cannot_hold_goes_another_way():
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_layer_takes_it_and_equals_its_steps(reverse):
     cell, given = made(True, 20, torch.float32)
-    assert library.fits(cell, given[0])
+    assert library.fits(cell, given[0].transpose(0, 1))
     x, *state = given
     with torch.no_grad():
         taken, last = run(cell, x.transpose(0, 1), None, tuple(state), reverse)
@@ -78,8 +78,15 @@ def test_a_layer_takes_it_and_equals_its_steps(reverse):
     torch.testing.assert_close(last, end, rtol=1e-4, atol=1e-5)
 
 
+def test_a_wide_layer_takes_it_for_long_texts_only():
+    wide, x = LSTM.Options().build(I, library.NARROW + 1), torch.zeros(B, library.LONG, I)
+    assert library.fits(wide, x)
+    assert not library.fits(wide, x[:, 1:])
+    assert not library.fits(wide, x, torch.ones(library.LONG, B, 1, dtype=torch.bool))
+
+
 def test_what_it_cannot_do_goes_another_way():
-    x = torch.zeros(S, B, I)
+    x = torch.zeros(B, S, I)
     cell = LSTM.Options().build(I, 20)
     assert library.fits(cell, x)
     assert not library.fits(cell.double(), x.double())

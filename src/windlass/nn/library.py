@@ -17,12 +17,16 @@ from windlass.nn.fused import LstmTape
 SHUT = 1e6
 """So far beyond every other input of a gate that it is shut, or open, to the last bit."""
 
+NARROW, LONG = 200, 32
+"""Units up to which it always pays. Of wider layers it keeps copies of large weights, and gains little: there it needs
+so many steps, none of them padding, as running text has."""
+
 
 def fits(cell: Cell, x: Tensor, real: Tensor | None = None, onward: bool = True) -> bool:
-    """Whether a cell over inputs x is a case for it; real (S, B, 1) are places that count.
+    """Whether a cell over inputs x (B, S, I) is a case for it; real (S, B, 1) are places that count.
 
-    What walks on from a state, or forward, must have its padding at the end; what walks back from the end of nothing may
-    have it there too, as nothing stays nothing.
+    Padding must be at the end. Walking back one meets it first, so that only a start from nothing (`onward`) goes: it
+    stays nothing there.
 
     >>> fits(LSTM.Options().build(4, 8), torch.zeros(20, 2, 4, dtype=torch.float64))
     False
@@ -33,6 +37,7 @@ def fits(cell: Cell, x: Tensor, real: Tensor | None = None, onward: bool = True)
         and x.device.type == "cpu"
         and x.dtype == torch.float32
         and torch.backends.mkldnn.is_available()
+        and (cell.size <= NARROW or (real is None and x.size(1) >= LONG))
         and (real is None or (onward and bool((real[1:] <= real[:-1]).all())))
     )
 
