@@ -140,6 +140,7 @@ def test_words_that_only_the_file_has_are_known_by_their_vectors(tmp_path, task)
     encoder = bundle.model.encoder
     table = getattr(encoder, "reader", encoder).embedding.table
     assert table[words.encode("fox")[0]].tolist() == [7, 8, 9]
+    assert 0 < table[:4].abs().max() < 0.5  # the marks, which no file has, begin near nothing
 
 
 def test_more_words_are_for_what_is_read(tmp_path):
