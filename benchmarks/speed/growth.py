@@ -42,8 +42,11 @@ STORES = ("memory", "disk")  # where a corpus is held
 ENOUGH = 0.6  # of the machine's memory: a corpus that would need more is not tried
 
 
-def trained(axis: str, size: int, steps: int, folder: Path, names: list[str]) -> list[dict[str, Any]]:
-    """Seconds a token and memory of every contestant at one point."""
+def trained(
+    axis: str, size: int, steps: int, folder: Path, names: list[str], before: list[dict[str, Any]], most: float
+) -> list[dict[str, Any]]:
+    """Seconds a token and memory of every contestant at one point, unless memory, growing on as it did between the last
+    two points, would be more than `most` MB."""
     at = {**BASE, axis: size}
     chance = random.Random(1)
     rows = [[chance.randrange(4, at["vocabulary"]) for _ in range(at["length"] - 1)] + [3] for _ in range(at["batch"])]
@@ -52,8 +55,12 @@ def trained(axis: str, size: int, steps: int, folder: Path, names: list[str]) ->
     job = Job("S", "train", 1, str(file), warmup=1, steps=steps, vocabulary=at["vocabulary"])
     found = []
     for contestant in (c for c in CONTESTANTS if c.name in names):
-        outcome = run_one(contestant, job, PEERS)
         row: dict[str, Any] = {"axis": axis, "size": size, "contestant": contestant.name}
+        need = _needed([r for r in before if r["contestant"] == contestant.name and "failed" not in r], size)
+        if need > most:
+            found.append(row | {"failed": f"would need {need / 1024:.0f} GB"})
+            continue
+        outcome = run_one(contestant, job, PEERS)
         if "failed" in outcome:
             row["failed"] = outcome["failed"]
         else:
@@ -61,6 +68,15 @@ def trained(axis: str, size: int, steps: int, folder: Path, names: list[str]) ->
             row |= {"peak_mb": outcome["peak_mb"], "base_mb": outcome["resident_mb"]}
         found.append(row)
     return found
+
+
+def _needed(before: list[dict[str, Any]], size: int) -> float:
+    """MB at a size, if memory grows as it did between the last two."""
+    if len(before) < 2:
+        return 0.0
+    one, two = ((row["size"], max(1, row["peak_mb"] - row["base_mb"])) for row in before[-2:])
+    exponent = math.log(two[1] / one[1]) / math.log(two[0] / one[0])
+    return float(two[1] * (size / two[0]) ** exponent)
 
 
 def corpus(lines: int, folder: Path, store: str) -> dict[str, Any]:
@@ -107,7 +123,7 @@ def grown(axis: str, sizes: list[int], steps: int, folder: Path, names: list[str
     last: dict[str, float] = {}  # of a store: MB a line above the program, at the size before
     for size in sizes:
         if axis != "corpus":
-            found = trained(axis, size, steps, folder, names)
+            found = trained(axis, size, steps, folder, names, rows, ENOUGH * memory)
         else:
             found = []
             for store in STORES:
