@@ -3,6 +3,8 @@
     python benchmarks/lm.py --runs runs/lm                        train all three and score on dev
     python benchmarks/lm.py --runs runs/lm --texts shakespeare --minutes 40
     python benchmarks/lm.py --runs runs/lm --test                 score the same models on test, once
+    python benchmarks/lm.py --runs runs/two --texts shakespeare --set model.decoder.layers=2 train.epochs=9
+    python benchmarks/lm.py --runs runs/two --texts shakespeare --also runs/lm/shakespeare-1 [--test]   two as one
 
 Splits are contiguous, train, dev and test in the order of the text: tinyshakespeare 90/5/5, War and Peace 80/10/10 of
 its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The
@@ -115,6 +117,12 @@ def score_test(name: str, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def together(name: str, options: argparse.Namespace, part: int) -> dict[str, float]:
+    """Figures of the model that was trained and of the others that were named, as one, on a part of the text."""
+    bundles = [Bundle.load(folder) for folder in (options.runs / f"{name}-{options.seed}", *options.also)]
+    return evaluate(bundles, read_texts(cut(name, options.runs)[part]).examples, rows=options.rows).metrics
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
@@ -123,6 +131,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="set the number of epochs so that a run takes so long")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rows", type=int, default=1, help=f"rows that test is read in; while training {ROWS}")
+    parser.add_argument(
+        "--also", nargs="*", default=[], type=Path, help="bundles to score together with the one trained"
+    )
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score what was trained on test and write the result")
     options = parser.parse_args()
@@ -131,10 +142,15 @@ def main() -> None:
     rows = []
     for name in options.texts:
         rows.append(once(options.runs / f"{name}-{options.seed}", partial(train, name, options)))
+        if options.also:
+            rows[-1] |= {"also": list(map(str, options.also)), "dev together": together(name, options, 1)}
+            print(rows[-1]["dev together"], flush=True)
     report("lm-dev", {"rows": rows})
     if options.test:
         for row in rows:
             row |= score_test(row["text"], options)
+            if options.also:
+                row["test together"] = together(row["text"], options, 2)
             print(row, flush=True)
         report("lm", {"rows": rows})
 
