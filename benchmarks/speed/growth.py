@@ -56,9 +56,8 @@ def trained(
     found = []
     for contestant in (c for c in CONTESTANTS if c.name in names):
         row: dict[str, Any] = {"axis": axis, "size": size, "contestant": contestant.name}
-        need = _needed([r for r in before if r["contestant"] == contestant.name and "failed" not in r], size)
-        if need > most:
-            found.append(row | {"failed": f"would need {need / 1024:.0f} GB"})
+        if why := too_large(before, row, most):
+            found.append(row | {"failed": why})
             continue
         outcome = run_one(contestant, job, PEERS)
         if "failed" in outcome:
@@ -70,23 +69,23 @@ def trained(
     return found
 
 
-def _needed(before: list[dict[str, Any]], size: int) -> float:
-    """MB at a size, if memory grows as it did between the last two."""
-    if len(before) < 2:
-        return 0.0
-    one, two = ((row["size"], max(1, row["peak_mb"] - row["base_mb"])) for row in before[-2:])
-    exponent = math.log(two[1] / one[1]) / math.log(two[0] / one[0])
-    return float(two[1] * (size / two[0]) ** exponent)
+def too_large(before: list[dict[str, Any]], row: dict[str, Any], most: float) -> str:
+    """Why a point is not tried: memory, growing on as it did between the last two, would be more than `most` MB."""
+    mine = [r for r in before if r["contestant"] == row["contestant"] and "failed" not in r][-2:]
+    if len(mine) < 2:
+        return ""
+    (size, one), (last, two) = ((r["size"], max(1, r["peak_mb"] - r["base_mb"])) for r in mine)
+    need = two * (row["size"] / last) ** (math.log(two / one) / math.log(last / size))
+    return f"would need {need / 1024:.0f} GB" if need > most else ""
 
 
 def corpus(lines: int, folder: Path, store: str) -> dict[str, Any]:
     """Seconds a line and memory of making a corpus ready, in a process of its own."""
     command = [sys.executable, __file__, "--make-ready", str(lines), str(folder), store]
     done = subprocess.run(command, capture_output=True, text=True)
-    row: dict[str, Any] = {"axis": "corpus", "size": lines, "contestant": f"windlass, {store}"}
     if done.returncode:
-        return {**row, "failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
-    return {**row, "units": lines, **json.loads(done.stdout.splitlines()[-1])}
+        return {"failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
+    return {"units": lines, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
@@ -120,20 +119,15 @@ def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
 def grown(axis: str, sizes: list[int], steps: int, folder: Path, names: list[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
-    last: dict[str, float] = {}  # of a store: MB a line above the program, at the size before
     for size in sizes:
         if axis != "corpus":
             found = trained(axis, size, steps, folder, names, rows, ENOUGH * memory)
         else:
             found = []
             for store in STORES:
-                if last.get(store, 0.0) * size > ENOUGH * memory:
-                    need = f"would need {last[store] * size / 1024:.0f} GB"
-                    found.append({"axis": axis, "size": size, "contestant": f"windlass, {store}", "failed": need})
-                    continue
-                found.append(corpus(size, folder, store))
-                if "peak_mb" in found[-1]:
-                    last[store] = (found[-1]["peak_mb"] - found[-1]["base_mb"]) / size
+                row = {"axis": axis, "size": size, "contestant": f"windlass, {store}"}
+                why = too_large(rows, row, ENOUGH * memory)
+                found.append(row | ({"failed": why} if why else corpus(size, folder, store)))
         for row in found:
             print(row, flush=True)
         rows += found
