@@ -44,7 +44,7 @@ def draw(rows: list[dict[str, Any]], file: Path) -> None:
             axis.text(limits[title], 1.0, "limit ", ha="right", va="bottom", fontsize=8, transform=place)
         axis.set_title(title, fontsize=9, pad=14)
         axis.tick_params(labelsize=8)
-        axis.set_xlim(0, 1.05 * max([*rates, limits.get(title, 0)]))
+        axis.set_xlim(0, 1.05 * max([*(bar[2][1] for bar in bars), limits.get(title, 0)]))
         axis.spines[["top", "right"]].set_visible(False)
     _save(figure, file)
 

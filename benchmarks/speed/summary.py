@@ -21,18 +21,23 @@ def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {"what": what, "model": model, "threads": threads, "contestant": name, **_rates(mine, what)}
             for name, mine in contestants.items()
         ]
-        _compare(found)
+        _compare(found, contestants)
         rows += sorted(found, key=lambda row: -max(row["rates"].values(), default=0))
     return rows
+
+
+def _series(run: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = (
+        run["sentences_per_second"] if run["what"] == "decode" else {"tokens/s": run["tokens_per_second"]}
+    )
+    return found
 
 
 def _rates(runs: list[dict[str, Any]], what: str) -> dict[str, Any]:
     good = [run for run in runs if "failed" not in run]
     if not good:
         return {"rates": {}, "failed": runs[-1]["failed"]}
-    series = [
-        run["sentences_per_second"] if what == "decode" else {"tokens/s": run["tokens_per_second"]} for run in good
-    ]
+    series = [_series(run) for run in good]
     rows: dict[str, Any] = {
         "rates": {name: median(s[name] for s in series) for name in series[0]},
         "spread": {name: [min(s[name] for s in series), max(s[name] for s in series)] for name in series[0]},
@@ -51,13 +56,23 @@ def _rates(runs: list[dict[str, Any]], what: str) -> dict[str, Any]:
     return rows
 
 
-def _compare(rows: list[dict[str, Any]]) -> None:
-    """Add shares of the limit, and whether a loss lies within the band."""
-    limit = next((row for row in rows if row["contestant"] == "limit"), None)
+def _compare(rows: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]]) -> None:
+    """Add shares of the limit, and whether a loss lies within the band. A share is the median of the shares of the
+    rounds, each of that round's own limit: a machine is faster in one round than in another, for all alike."""
+    limits = {run["round"]: _series(run) for run in runs.get("limit", []) if "failed" not in run}
     losses = [row["loss"] for row in rows if row.get("loss")]
     for row in rows:
-        if limit is not None:
-            row["share"] = {n: rate / limit["rates"][n] for n, rate in row["rates"].items() if limit["rates"].get(n)}
+        pairs = [
+            (_series(run), limits[run["round"]])
+            for run in runs[row["contestant"]]
+            if "failed" not in run and run["round"] in limits
+        ]
+        if pairs:
+            row["share"] = {
+                name: median(rates[name] / limit[name] for rates, limit in pairs)
+                for name in row["rates"]
+                if pairs[0][1].get(name)
+            }
         if row.get("loss"):
             row["alike"] = bool(math.isclose(row["loss"], median(losses), rel_tol=BAND))
 

@@ -79,24 +79,26 @@ def _in_blocks(
     if found is not None and not M:
         found[1].zero_()
     right = gold[:, None]
-    logp = readout.new_empty(rows, V)
+    room = readout.new_empty(rows, V)
     for start in range(0, M, rows):
         block = slice(start, start + rows)
         x, y = readout[block], right[block]
         n, wide = len(x), _up(len(x), unit)
         padded = x if n == wide else F.pad(x, (0, 0, 0, wide - n))
-        p = torch.log_softmax(times(padded, weight, bias)[:n], dim=1, out=logp[:n])
-        lost = -p.gather(1, y).sum()
+        logits = times(padded, weight, bias)[:n]
+        p = torch.softmax(logits, dim=1, out=room[:n])
+        # log p = logits - norm, and so norm = logits - log p, taken where p cannot vanish. One exp instead of two.
+        norm = logits.amax(1) - p.amax(1).log()
+        lost = (norm - logits.gather(1, y)[:, 0]).sum()
         nll += lost
-        loss += lost if not smoothing else (1 - smoothing) * lost - smoothing * p.mean(1).sum()
+        loss += lost if not smoothing else (1 - smoothing) * lost + smoothing * (norm - logits.mean(1)).sum()
         if found is not None:
             d_readout, d_weight, d_bias = found
-            p.exp_()
             if smoothing:
                 p -= smoothing / V
             p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
-            logp[n:wide] = 0
-            d_readout[block] = times(logp[:wide], weight.t())[:n]
+            room[n:wide] = 0
+            d_readout[block] = times(room[:wide], weight.t())[:n]
             d_weight.addmm_(p.t(), x, beta=1 if start else 0)
             d_bias += p.sum(0)
     return loss, nll, found
