@@ -38,8 +38,12 @@ def compared(folder: Path) -> list[dict[str, Any]]:
             metrics = evaluate([model], examples, how).metrics
             scores |= {f"bleu_{bits}": metrics["bleu"], f"bleu_lc_{bits}": metrics["bleu_lc"]}
         lost = scores["bleu_32"] - scores["bleu_8"]
-        rows.append({"model": folder.name, "search": name, **scores, "lost": round(lost, 3), "sentences": len(examples)})
-        print(f"{folder.name}, {name}: BLEU {scores['bleu_32']:.2f} in 32 bits, {scores['bleu_8']:.2f} in 8", flush=True)
+        rows.append(
+            {"model": folder.name, "search": name, **scores, "lost": round(lost, 3), "sentences": len(examples)}
+        )
+        print(
+            f"{folder.name}, {name}: BLEU {scores['bleu_32']:.2f} in 32 bits, {scores['bleu_8']:.2f} in 8", flush=True
+        )
     return rows
 
 
