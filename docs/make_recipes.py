@@ -200,9 +200,9 @@ def page() -> str:
                     walk(part)
 
     walk(Recipe)
-    for name, record in records:
+    for name, options in records:
         out += [f"## `{name}`", "", HEADINGS[name], ""]
-        out += _table(record)
+        out += _table(options)
     for name, field in unions.items():
         out += [f"## `{name}`", "", HEADINGS[name], ""]
         for kind, part in _choices(field).items():

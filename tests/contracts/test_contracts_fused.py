@@ -30,6 +30,8 @@ FUSED = {
     "lstm without biases": LSTM.Options(bias=False),
     "gru": GRU.Options(reset="after"),
     "gru without biases": GRU.Options(reset="after", bias=False),
+    "lstm with weights left out": LSTM.Options(drop=0.5),
+    "gru with weights left out": GRU.Options(reset="after", drop=0.5),
     "convolution": Convolution.Options(width=3),
     "wide convolution": Convolution.Options(width=9, activation="tanh"),
 }
@@ -38,6 +40,7 @@ FUSED = {
 def outcome(way, cell, given, mask, reverse):
     x, *state = given
     real = None if mask is None else mask.t()[..., None]
+    torch.manual_seed(5)  # weights that are left out are drawn alike on both ways
     outputs, last = way(cell.project(x), tuple(state), real, reverse)
     outputs = outputs if real is None else outputs * real  # as `run` does: what padding puts out is nobody's business
     weights = torch.linspace(-1, 2, outputs.numel(), dtype=x.dtype).view_as(outputs)
@@ -167,6 +170,25 @@ def test_locked_dropout_meets_a_fused_decoder_in_every_layer(query, monkeypatch)
     context = {"kind": "attention", "query": query, "input_feeding": True}
     decoder = {"context": context, "layers": 2, "dropout": 0.5, "locked": True, "readout": READOUTS["joined"]}
     assert same(made(decoder), pairs(), monkeypatch)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_weights_that_are_left_out_are_left_out_of_every_layer_of_a_fused_decoder(cell, monkeypatch):
+    def without(weight, share, training=True):
+        if not share:  # dropout of another kind, which is off
+            return weight
+        places = torch.arange(weight.numel()).view_as(weight) % 3 > 0
+        return weight * places / (1 - share)
+
+    decoder = {"context": {"kind": "attention", "input_feeding": True}, "layers": 2, "readout": READOUTS["joined"]}
+    batch, right = pairs(), {}
+    for share in (0.0, 0.5):
+        model = made({**decoder, "cell": {"kind": cell, "drop": share}})
+        with monkeypatch.context() as patch:
+            patch.setattr("windlass.nn.cells.F.dropout", without)
+            assert same(model, batch, monkeypatch)
+            right[share] = model(batch).mean
+    assert right[0.0] != right[0.5]
 
 
 def test_dropout_in_a_fused_decoder_falls_anew_at_every_step_as_often_as_told():

@@ -142,6 +142,28 @@ def test_locked_dropout_has_one_mask_for_all_steps_and_another_for_another_row()
     assert (dropped(stack) != gone).any()  # drawn anew for every batch
 
 
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru", {"kind": "gru", "reset": "before"}])
+def test_weights_with_the_state_are_left_out_in_training_by_one_mask_for_all_steps(cell):
+    options = {"kind": cell} if isinstance(cell, str) else cell
+    stack = made(cell={**options, "drop": 0.25}, bidirectional=True).train()
+    torch.manual_seed(1)
+    noisy, _ = stack(x())
+    noisy.sum().backward()
+    clean = made(cell=options, bidirectional=True)
+    torch.manual_seed(1)
+    for one, other in ((stack.first, clean.first), (stack.backward_cells[0], clean.backward_cells[0])):
+        weight = one.state_weight.detach()
+        kept = weight != 0
+        assert 0.6 < kept.double().mean() < 0.9
+        assert torch.allclose(weight[kept], one.weight_h[kept] / 0.75)
+        assert (one.weight_h.grad[~kept] == 0).all()
+        assert (one.weight_h.grad[kept] != 0).any()
+        other.weight_h.data = weight
+    assert torch.allclose(clean(x())[0], noisy)
+    assert not torch.allclose(stack(x())[0], noisy)  # drawn anew for every batch
+    assert torch.equal(stack.eval().first.state_weight, stack.first.weight_h)
+
+
 def test_between_layers_the_dropped_output_is_what_the_next_layer_reads():
     stack = made(cell="gru", dropout=0.5, locked=True, layers=2).train()
     state = stack.begin(tuple(cell.zeros(B, x()) for cell in stack.cells))

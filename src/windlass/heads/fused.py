@@ -81,7 +81,7 @@ def _layers(head: TextHead, e: Tensor, state: DecoderState) -> tuple[Layer, ...]
         made.append(
             Layer(
                 cell.tape,
-                cell.weight_h,
+                cell.state_weight,
                 cell.state_bias,
                 state.stack.layers[number],
                 below=cell.weight_x if number else None,

@@ -31,18 +31,26 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+class _CellOptions(Options):
+    bias: bool = Field(True, description="add a learned constant to every gate")
+    orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
+    drop: float = Field(
+        0.0, ge=0, lt=1, description="share of the state's weights that is left out, drawn anew for every batch"
+    )
+
+
 class Cell(nn.Module, ABC):
     """One step of a recurrence: `state = step(project(x), state)`; what it puts out is `state[0]`."""
 
     parts = 1
     """How many tensors make up the state."""
 
-    def __init__(self, input_size: int, size: int, gates: int, bias: bool):
+    def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
         super().__init__()
-        self.input_size, self.size = input_size, size
+        self.input_size, self.size, self.drop = input_size, size, options.drop
         self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
         self.weight_h = nn.Parameter(torch.empty(gates * size, size))
-        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if bias else None
+        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
 
     def reset(self, orthogonal: bool) -> None:
         """Draw the first weights: Glorot for the input's, orthogonal or Glorot for each gate's square matrix."""
@@ -55,9 +63,15 @@ class Cell(nn.Module, ABC):
         """W x + b, for the first columns of W where x is only the first piece of an input: (..., I) -> (..., G)."""
         return linear(x, self.weight_x[:, : x.size(-1)], self.bias)
 
+    @property
+    def state_weight(self) -> Tensor:
+        """U (G, H). In training, `drop` of its weights are left out, others every time that it is asked for: ask once
+        for a sequence (Wan et al. 2013; of recurrent networks Merity et al. 2018)."""
+        return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
+
     def products(self) -> tuple[Product, ...]:
         """The products with the state that a step takes; made once for a sequence."""
-        return (Product(self.weight_h),)
+        return (Product(self.state_weight),)
 
     def pieces(self, *widths: int) -> list[Product]:
         """Products with the input for those who must take them a step at a time: one for every piece of the input."""
@@ -79,16 +93,11 @@ class Cell(nn.Module, ABC):
         """Run over projected inputs (S, B, G) in one piece, where there is a fused way; else None."""
         if self.tape is None:
             return None
-        return recurrence(self.tape, x, state, self.weight_h, self.state_bias, real, reverse)
+        return recurrence(self.tape, x, state, self.state_weight, self.state_bias, real, reverse)
 
     def zeros(self, rows: int, like: Tensor) -> CellState:
         """The state of all zeros for a number of rows, on the device and of the type of `like`."""
         return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
-
-
-class _CellOptions(Options):
-    bias: bool = Field(True, description="add a learned constant to every gate")
-    orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
 
 
 @final
@@ -114,7 +123,7 @@ class RNN(Cell):
             return RNN(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 1, options.bias)
+        super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
         self.reset(options.orthogonal)
 
@@ -161,7 +170,7 @@ class LSTM(Cell):
             return LSTM(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 4, options.bias)  # gates in the order i, f, o, g
+        super().__init__(input_size, size, 4, options)  # gates in the order i, f, o, g
         self.output = _ACTIVATIONS[options.output]
         self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
@@ -211,7 +220,7 @@ class GRU(Cell):
             return GRU(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 3, options.bias)  # gates in the order r, z, n
+        super().__init__(input_size, size, 3, options)  # gates in the order r, z, n
         self.before = options.reset == "before"
         self.tape = None if self.before else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
@@ -219,7 +228,8 @@ class GRU(Cell):
 
     def products(self) -> tuple[Product, ...]:
         """One product for all gates, or, where the reset gate acts before it, one for r and z and one for n."""
-        parts = self.weight_h.split([2 * self.size, self.size]) if self.before else (self.weight_h,)
+        weight = self.state_weight
+        parts = weight.split([2 * self.size, self.size]) if self.before else (weight,)
         return tuple(Product(part) for part in parts)
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:

@@ -52,7 +52,7 @@ def whole(
     True
     """
     h, c = state
-    weights = [_turned(cell.weight_x), _turned(cell.weight_h)]
+    weights = [_turned(cell.weight_x), _turned(cell.state_weight)]
     if cell.bias is not None:
         bias = _turned(cell.bias)
         weights += [bias, torch.zeros_like(bias)]
