@@ -1,7 +1,7 @@
 """Language models: tinyshakespeare (characters) and War and Peace (characters, words), beside their baselines.
 
     python benchmarks/lm.py --runs runs/lm                        train all three and score on dev
-    python benchmarks/lm.py --runs runs/lm --texts shakespeare --minutes 40
+    python benchmarks/lm.py --runs runs/lm --texts warpeace --minutes 40
     python benchmarks/lm.py --runs runs/lm --test                 score the same models on test, once
     python benchmarks/lm.py --runs runs/two --texts shakespeare --set model.decoder.layers=2 train.epochs=9
     python benchmarks/lm.py --runs runs/two --texts shakespeare --also runs/lm/shakespeare-1 [--test]   two as one
@@ -33,7 +33,17 @@ from windlass.training.estimate import estimate
 from windlass.training.progress import RichProgress
 
 TEXTS: dict[str, tuple[str, tuple[float, float], tuple[str, ...]]] = {
-    "shakespeare": ("lm/tinyshakespeare/input.txt.gz", (0.90, 0.95), ("model.decoder.dropout=0.5",)),
+    "shakespeare": (
+        "lm/tinyshakespeare/input.txt.gz",
+        (0.90, 0.95),
+        (
+            "model.decoder.dropout=0.5",
+            "model.decoder.embedding.blank=0.03",
+            "train.optimiser={kind: adamw, lr: 0.002, weight_decay: 0.1}",
+            "train.batch_tokens=1024",
+            "train.epochs=17",
+        ),
+    ),
     "warpeace": ("lm/warpeace/warpeace.txt.gz", (0.80, 0.90), ("model.decoder.dropout=0.1",)),
     "warpeace-words": (
         "lm/warpeace/warpeace.txt.gz",

@@ -97,11 +97,20 @@ def test_the_careful_loop_and_ours_are_of_one_size(job: Path) -> None:
         assert sizes[0] == pytest.approx(sizes[1], rel=0.001)  # torch's cells have two biases where ours have one
 
 
-def run(contestant: str, rate: float, loss: float) -> dict[str, object]:
+def run(contestant: str, rate: float, loss: float, turn: int = 0) -> dict[str, object]:
     return {
-        "what": "train", "model": "S", "threads": 1, "contestant": contestant, "tokens_per_second": rate,
+        "what": "train", "model": "S", "threads": 1, "contestant": contestant, "round": turn, "tokens_per_second": rate,
         "tokens_per_cpu_second": rate, "losses": [9.0, loss], "parameters": 1, "peak_mb": 1,
     }  # fmt: skip
+
+
+def test_a_share_is_the_median_of_the_shares_of_rounds_that_both_ended() -> None:
+    limits, rates = (200, 100, 400, 100), (100, 60, 360, 10)
+    runs = [run("limit", rate, 0.0, turn) for turn, rate in enumerate(limits[:3])]
+    runs += [run("a", rate, 5.0, turn) for turn, rate in enumerate(rates)]
+    rows = {row["contestant"]: row for row in module("summary").summarise(runs)}
+    assert rows["a"]["share"] == {"tokens/s": 0.6}  # of 0.5, 0.6 and 0.9
+    assert rows["limit"]["share"] == {"tokens/s": 1.0}
 
 
 def test_a_loss_that_falls_otherwise_is_told() -> None:
@@ -113,7 +122,10 @@ def test_a_loss_that_falls_otherwise_is_told() -> None:
 
 
 def test_a_contestant_that_fails_is_told_with_the_reason() -> None:
-    runs = [run("a", 100, 5.0), {"what": "train", "model": "S", "threads": 1, "contestant": "b", "failed": "no torch"}]
+    runs = [
+        run("a", 100, 5.0),
+        {"what": "train", "model": "S", "threads": 1, "contestant": "b", "round": 0, "failed": "no torch"},
+    ]
     text = module("summary").table(module("summary").summarise(runs), {"S": {"c": "is not installed"}})
     assert "b                          failed: no torch" in text
     assert "c: is not installed" in text
