@@ -40,5 +40,5 @@ def loop(how):
 def test_pages_are_taken_once_and_go_back_at_the_end():
     plain, kept = loop("plain"), loop("kept")
     assert plain["taken"] > 50_000  # or there would be nothing to keep
-    assert kept["taken"] < 5_000
+    assert kept["taken"] < plain["taken"] / 5
     assert kept["given back"] > 10_000
