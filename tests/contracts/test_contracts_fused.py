@@ -24,6 +24,7 @@ MASKS = {
     "all real": None,
     "padded": torch.arange(S) < torch.tensor([7, 3, 5, 1])[:, None],
     "an empty row": torch.arange(S) < torch.tensor([7, 0, 5, 1])[:, None],
+    "holes": torch.tensor([[1, 0, 1, 1, 0, 1, 1]] * B) > 0,
 }
 FUSED = {
     "lstm": LSTM.Options(),
@@ -51,8 +52,10 @@ def outcome(way, cell, given, mask, reverse):
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
-@pytest.mark.parametrize("mask", list(MASKS))
-@pytest.mark.parametrize("kind", list(FUSED))
+@pytest.mark.parametrize(
+    ("kind", "mask"),  # a convolution knows padding at the end alone
+    [(k, m) for k, m in product(FUSED, MASKS) if "convolution" not in k or m != "holes"],
+)
 def test_fused_equals_step_by_step(kind, mask, reverse):
     torch.manual_seed(3)
     cell = FUSED[kind].build(I, H).double()

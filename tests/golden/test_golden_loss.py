@@ -64,10 +64,14 @@ def test_an_output_layer_in_blocks_is_the_same_loss_with_the_same_gradients(rows
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, plain)
     assert not nll.requires_grad
-    right = torch.autograd.grad(expected / 3, given)
-    for _ in range(2):  # a second pass over the same graph gives the same
-        for one, other in zip(torch.autograd.grad(loss / 3, given, retain_graph=True), right, strict=True):
+    for share in (3, 14, 1):  # 14 is the mean, for which the gradients are made; each asks for them anew
+        right = torch.autograd.grad(expected / share, given, retain_graph=True)
+        for one, other in zip(torch.autograd.grad(loss / share, given, retain_graph=True), right, strict=True):
             torch.testing.assert_close(one, other)
+    fresh, _ = output_loss(*given, gold, smoothing)
+    right = torch.autograd.grad(expected / 14, given)
+    for one, other in zip(torch.autograd.grad(fresh / 14, given), right, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_an_output_layer_without_rows_loses_nothing():

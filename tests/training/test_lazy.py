@@ -107,6 +107,16 @@ def test_sparse_gradients_are_clipped_as_dense_ones():
     assert torch.allclose(*found)
 
 
+def test_gradients_that_are_short_enough_are_left_alone():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    weight.grad = torch.tensor([3.0, 4.0])
+    before = weight.grad._version
+    assert clip([weight], 5.5).item() == 5.0
+    assert weight.grad._version == before
+    assert clip([weight], 2.5).item() == 5.0
+    torch.testing.assert_close(weight.grad, torch.tensor([1.5, 2.0]))
+
+
 def test_it_goes_on_exactly_from_its_tensors():
     a, b = walk(Adam(lazy=True), []), Table()
     first, second = build_optimiser(Adam(lazy=True), a), build_optimiser(Adam(lazy=True), b)

@@ -19,6 +19,7 @@ from windlass.heads.start import Start
 from windlass.nn.attention import Attention, Keys
 from windlass.nn.copying import copied, copy_loss, mixed_logprob
 from windlass.nn.embedding import Embedding
+from windlass.nn.fused import tanh
 from windlass.nn.fused_decoder import Decoder, decode
 from windlass.nn.levels import Levels
 from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
@@ -235,7 +236,7 @@ class TextHead(nn.Module):
         if readout.kind == "deep":
             seen.append(e)
         joined = linear(torch.cat(seen, dim=-1), self.join.weight)
-        return F.dropout(torch.tanh(joined), readout.dropout, self.training)
+        return F.dropout(tanh(joined), readout.dropout, self.training)
 
     # -- whole targets at once: training and forced decoding
 

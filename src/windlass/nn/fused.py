@@ -16,7 +16,7 @@ from torch.autograd import Function
 from windlass.nn.product import Fixed, last_pass
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
-_tanh_backward = torch.ops.aten.tanh_backward
+_tanh_backward = torch.ops.aten.tanh_backward.default
 _tanh_backward_to = torch.ops.aten.tanh_backward.grad_input
 
 
@@ -35,15 +35,34 @@ def tanh_(x: Tensor) -> Tensor:
     return torch.add(_MINUS_ONE, x, alpha=2, out=x)
 
 
-def tanh(x: Tensor) -> Tensor:
-    """tanh, by the quicker way where no gradient is asked for.
+class _Tanh(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = tanh(x)
+        ctx.save_for_backward(y)
+        return y
 
-    >>> with torch.no_grad():
-    ...     bool(torch.allclose(tanh(torch.ones(1)), torch.ones(1).tanh()))
-    True
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        found: Tensor = _tanh_backward(gradients[0], y)
+        return found
+
+
+def tanh(x: Tensor) -> Tensor:
+    """tanh, by the quicker way.
+
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> y = tanh(x)
+    >>> y.backward()
+    >>> bool(torch.allclose(y, x.tanh())), bool(torch.allclose(x.grad, 1 - y**2))
+    (True, True)
     """
-    if torch.is_grad_enabled() or x.device.type != "cpu":
+    if x.device.type != "cpu":
         return torch.tanh(x)
+    if torch.is_grad_enabled() and x.requires_grad:
+        y: Tensor = _Tanh.apply(x)  # type: ignore[no-untyped-call]
+        return y
     twice = (x + x).sigmoid_()
     return torch.add(_MINUS_ONE, twice, alpha=2, out=twice)
 
@@ -56,14 +75,13 @@ class Tape:
     """
 
     hs: Tensor  # (S + 1, B, H) the state before the first step, and after every one
+    h: tuple[Tensor, ...]  # each of them: a step takes no views of its own
     dx: Tensor  # (S, B, G) gradients of x
+    dx_of: tuple[Tensor, ...]  # each of them
 
-    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
-        """Take step t from state `before` to state `after`, both places in the table of states."""
-        raise NotImplementedError
-
-    def hold(self, before: int, after: int, real: Tensor) -> None:
-        """Undo the step in the rows where the place is not real."""
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor, padding: Tensor | None = None) -> None:
+        """Take step t from state `before` to state `after`, both places in the table of states; rows of `padding`
+        (B, 1) stay as they were."""
         raise NotImplementedError
 
     def open(self, once: bool) -> None:
@@ -71,7 +89,7 @@ class Tape:
         raise NotImplementedError
 
     def back(
-        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Walk back through step t; return the gradient of r, what reaches the state before past r, and dc."""
         raise NotImplementedError
@@ -108,46 +126,61 @@ class LstmTape(Tape):
         self.H = h.size(1)
         self.gates = h.new_empty(steps, h.size(0), 4 * self.H)
         self.hs, self.cs = h.new_empty(steps + 1, *h.shape), h.new_empty(steps + 1, *h.shape)
-        self.hs[start], self.cs[start] = h, c
+        self.h, self.c = self.hs.unbind(0), self.cs.unbind(0)
+        self.h[start].copy_(h)
+        self.c[start].copy_(c)
+        self.gates_of = self.gates.unbind(0)
+        self.sigmoids, self.g = self._parts(self.gates)
+        self.i, self.f, self.o = (gate.unbind(0) for gate in self.gates[..., : 3 * self.H].chunk(3, dim=2))
 
-    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
-        """c' = f * c + i * g, h' = o * tanh(c')."""
-        gates = torch.add(x, r, out=self.gates[t])
-        i, f, o, g = gates.chunk(4, dim=1)
-        gates[:, : 3 * self.H].sigmoid_()
-        tanh_(g)
-        torch.mul(f, self.cs[before], out=self.cs[after]).addcmul_(i, g)
-        torch.mul(o, tanh_(self.cs[after].clone()), out=self.hs[after])
+    def _parts(self, table: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Of every step: i, f and o in one piece, and g."""
+        return table[..., : 3 * self.H].unbind(0), table[..., 3 * self.H :].unbind(0)
 
-    def hold(self, before: int, after: int, real: Tensor) -> None:
-        """Keep h and c."""
-        for states in (self.hs, self.cs):
-            states[after] = torch.where(real, states[after], states[before])
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor, padding: Tensor | None = None) -> None:
+        """c' = f * c + i * g, h' = o * tanh(c'). Padding shuts i and opens f, so that c stays; h is held."""
+        torch.add(x, r, out=self.gates_of[t])
+        self.sigmoids[t].sigmoid_()
+        g = tanh_(self.g[t])
+        if padding is not None:
+            self.i[t].masked_fill_(padding, 0.0)
+            self.f[t].masked_fill_(padding, 1.0)
+        torch.mul(self.f[t], self.c[before], out=self.c[after]).addcmul_(self.i[t], g)
+        torch.mul(self.o[t], tanh(self.c[after]), out=self.h[after])
+        if padding is not None:
+            torch.where(padding, self.h[before], self.h[after], out=self.h[after])
 
     def open(self, once: bool) -> None:
         """dx is the gradient of r too: the gates add them."""
         self.dx = self.gates if once else torch.empty_like(self.gates)
-        self.room = torch.empty_like(self.gates[0])
+        self.dx_of = self.dx.unbind(0)
+        self.d_sigmoids, self.dg = self._parts(self.dx)
+        self.room = self.gates.new_empty(self.sigmoids[0].shape)
 
     def back(
-        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gates' gradients; all that reaches h goes through r. tanh(c') is worked out again."""
-        gates, dx = self.gates[t], self.dx[t]
-        i, f, o, g = gates.chunk(4, dim=1)
-        di, df, do, dg = self.room.chunk(4, dim=1)
-        squashed = tanh_(self.cs[after].clone())
+        """The gates' gradients; all that reaches h goes through r, on padding past it. tanh(c') is worked out again.
+
+        Of a gate that is shut or open altogether the gradient is 0: on padding, that of i, f and g.
+        """
+        past = None
+        if padding is not None:
+            past = dh * padding
+            dh = dh - past
+        i, f, o, g = self.i[t], self.f[t], self.o[t], self.g[t]
+        di, df, do = self.room.chunk(3, dim=1)
+        squashed = tanh(self.c[after])
         through: Tensor = _tanh_backward(dh * o, squashed)
         dc = through if dc is None else through.add_(dc)
         torch.mul(dc, g, out=di)
-        torch.mul(dc, self.cs[before], out=df)
+        torch.mul(dc, self.c[before], out=df)
         torch.mul(dh, squashed, out=do)
-        torch.mul(dc, i, out=dg)
+        dg = dc * i
         dc = dc * f
-        sigmoids = 3 * self.H
-        _sigmoid_backward(self.room[:, :sigmoids], gates[:, :sigmoids], grad_input=dx[:, :sigmoids])
-        _tanh_backward_to(dg, g, grad_input=dx[:, sigmoids:])
-        return dx, None, dc
+        _sigmoid_backward(self.room, self.sigmoids[t], grad_input=self.d_sigmoids[t])
+        _tanh_backward_to(dg, g, grad_input=self.dg[t])
+        return self.dx_of[t], past, dc
 
     def d_weight(self, earlier: Tensor) -> Tensor:
         """One product for all steps."""
@@ -173,43 +206,46 @@ class GruTape(Tape):
         self.gates = h.new_empty(steps, h.size(0), 3 * self.H)
         self.inner = h.new_empty(steps, *h.shape)  # r_n + b: the bias comes in with r
         self.hs = h.new_empty(steps + 1, *h.shape)
-        self.hs[start] = h
+        self.h, self.inner_of = self.hs.unbind(0), self.inner.unbind(0)
+        self.h[start].copy_(h)
+        self.sigmoids = self.gates[..., : 2 * self.H].unbind(0)
+        self.reset, self.z, self.n = (gate.unbind(0) for gate in self.gates.chunk(3, dim=2))
 
-    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor) -> None:
-        """h' = z * h + (1 - z) * n."""
-        two = 2 * self.H
-        torch.add(x[:, :two], r[:, :two], out=self.gates[t, :, :two]).sigmoid_()
-        reset, z, n = self.gates[t].chunk(3, dim=1)
-        self.inner[t] = r[:, two:]
-        tanh_(torch.addcmul(x[:, two:], reset, self.inner[t], out=n))
-        torch.lerp(n, self.hs[before], z, out=self.hs[after])
-
-    def hold(self, before: int, after: int, real: Tensor) -> None:
-        """Keep h."""
-        self.hs[after] = torch.where(real, self.hs[after], self.hs[before])
+    def step(self, t: int, before: int, after: int, x: Tensor, r: Tensor, padding: Tensor | None = None) -> None:
+        """h' = z * h + (1 - z) * n. Padding opens z."""
+        sizes = [2 * self.H, self.H]
+        (x, x_n), (r, r_n) = x.split_with_sizes(sizes, dim=1), r.split_with_sizes(sizes, dim=1)
+        torch.add(x, r, out=self.sigmoids[t]).sigmoid_()
+        if padding is not None:
+            self.z[t].masked_fill_(padding, 1.0)
+        n = torch.addcmul(x_n, self.reset[t], self.inner_of[t].copy_(r_n), out=self.n[t])
+        torch.lerp(tanh_(n), self.h[before], self.z[t], out=self.h[after])
 
     def open(self, once: bool) -> None:
         """x and r have the same gradient but for the candidate, which they meet in different ways."""
         self.dx = self.gates if once else torch.empty_like(self.gates)
         self.d_inner = self.inner if once else torch.empty_like(self.inner)
-        self.room = torch.empty_like(self.gates[0])
+        self.dx_of, self.d_inner_of = self.dx.unbind(0), self.d_inner.unbind(0)
+        self.d_sigmoids = self.dx[..., : 2 * self.H].unbind(0)
+        self.d_reset, self.dz, self.dn = (gate.unbind(0) for gate in self.dx.chunk(3, dim=2))
+        self.room = self.dx.new_empty(self.dx_of[0].shape)
 
     def back(
-        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None
+        self, t: int, before: int, after: int, dh: Tensor, dc: Tensor | None, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gates' gradients; z * dh reaches h past r."""
-        two = 2 * self.H
-        gates, dx, dr = self.gates[t], self.dx[t], self.room
-        reset, z, n = gates.chunk(3, dim=1)
-        d_reset, dz, d_inner = dr.chunk(3, dim=1)
-        past = dh * z
-        torch.mul(dh, self.hs[before] - n, out=dz)
-        dn = _tanh_backward_to(dh - past, n, grad_input=dx[:, two:])
-        torch.mul(dn, self.inner[t], out=d_reset)
-        torch.mul(dn, reset, out=d_inner)
-        self.d_inner[t] = d_inner
-        dr[:, :two] = _sigmoid_backward(dr[:, :two], gates[:, :two], grad_input=dx[:, :two])
-        return dr, past, None
+        """The gates' gradients; z * dh reaches h past r, on padding all of it.
+
+        That of z is dh (h - n) z (1 - z); as z (h - n) is h' - n, it needs neither h nor z once (1 - z) dh is there.
+        """
+        n, reset = self.n[t], self.reset[t]
+        past = dh * self.z[t]
+        through = dh - past
+        torch.mul(through, self.h[after] - n, out=self.dz[t])
+        dn = _tanh_backward_to(through, n, grad_input=self.dn[t])
+        d_reset = dn * self.inner_of[t]
+        d_inner = torch.mul(dn, reset, out=self.d_inner_of[t])
+        _sigmoid_backward(d_reset, reset, grad_input=self.d_reset[t])
+        return torch.cat([self.d_sigmoids[t], d_inner], dim=1, out=self.room), past, None
 
     def d_weight(self, earlier: Tensor) -> Tensor:
         """Two products for all steps."""
@@ -222,6 +258,13 @@ class GruTape(Tape):
     def d_bias(self) -> Tensor:
         """The sum over all steps."""
         return torch.cat([self.dx[..., : 2 * self.H].sum((0, 1)), self.d_inner.sum((0, 1))])
+
+
+def _padding(real: Tensor | None, steps: int) -> tuple[Tensor | None, ...]:
+    """Of every step the rows (B, 1) where it is not real (S, B, 1); None where there is no such row."""
+    if real is None:
+        return (None,) * steps
+    return tuple(rows if bool(rows.any()) else None for rows in (~real).unbind(0))
 
 
 class _Recurrence(Function):
@@ -242,44 +285,35 @@ class _Recurrence(Function):
         ctx.order = range(S - 1, -1, -1) if reverse else range(S)
         # In the table of S + 1 states the start is the first one, or, walking from the end, the last.
         ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # the states around step t are at t + these
-        ctx.partial = [False] * S if real is None else (~real.flatten(1).all(1)).tolist()
+        ctx.padding = _padding(real, S)
         tape = kind(S, state, start=S if reverse else 0)
-        product = Fixed(weight, x.size(1))
+        product, inputs = Fixed(weight, x.size(1)), x.unbind(0)
         for t in ctx.order:
             before, after = t + ctx.before, t + ctx.after
-            tape.step(t, before, after, x[t], product(tape.hs[before], bias))
-            if ctx.partial[t] and real is not None:
-                tape.hold(before, after, real[t])
+            tape.step(t, before, after, inputs[t], product(tape.h[before], bias), ctx.padding[t])
         ctx.tape, ctx.biased = tape, bias is not None
-        ctx.save_for_backward(weight, real)
+        ctx.save_for_backward(weight)
         end = 0 if reverse else S
-        last = [tape.hs[end].clone()]
+        last = [tape.h[end].clone()]
         if isinstance(tape, LstmTape):
-            last.append(tape.cs[end].clone())
+            last.append(tape.c[end].clone())
         return (tape.hs[ctx.after : S + ctx.after], *last)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         d_outputs, dh, *rest = gradients
         dc = rest[0] if rest else None
-        weight, real = ctx.saved_tensors
+        (weight,) = ctx.saved_tensors
         tape: Tape = ctx.tape
         tape.open(once=last_pass())
         product = Fixed(weight.t(), dh.size(0))
+        d_output = d_outputs.unbind(0)
         for t in reversed(ctx.order):
-            dh = dh + d_outputs[t]
-            skipped = dh * ~real[t] if ctx.partial[t] else None
-            skipped_c = dc * ~real[t] if ctx.partial[t] and dc is not None else None
-            if ctx.partial[t]:
-                dh, dc = dh * real[t], None if dc is None else dc * real[t]
-            dr, past, dc = tape.back(t, t + ctx.before, t + ctx.after, dh, dc)
+            dh = dh + d_output[t]
+            dr, past, dc = tape.back(t, t + ctx.before, t + ctx.after, dh, dc, ctx.padding[t])
             dh = product(dr)
             if past is not None:
                 dh += past
-            if skipped is not None:
-                dh = dh + skipped
-            if skipped_c is not None and dc is not None:
-                dc = dc + skipped_c
         d_weight = tape.d_weight(tape.hs[ctx.before : len(ctx.order) + ctx.before])
         d_bias = tape.d_bias() if ctx.biased else None
         state = (dh,) if dc is None else (dh, dc)

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
-_threshold_backward = torch.ops.aten.threshold_backward.grad_input
-
 
 class ScoreTape:
     """What a score must remember of every step to walk back through it; queries come as they are `asked`, (B, A)."""
@@ -23,7 +20,8 @@ class ScoreTape:
 
     def __init__(self, keys: Tensor, v: Tensor | None, coverage: Tensor | None, steps: int):
         self.keys, self.v, self.coverage = keys, v, coverage
-        self.asked = keys.new_empty(steps, keys.size(0), keys.size(2))
+        self.asked = keys.new_empty(steps, keys.size(0), keys.size(2))  # as `score` meets them
+        self.asked_of = self.asked.unbind(0)
 
     def open(self) -> None:
         """Make room for the gradients."""
@@ -51,52 +49,53 @@ class SummedTape(ScoreTape):
 
     def __init__(self, keys: Tensor, v: Tensor | None, coverage: Tensor | None, steps: int):
         super().__init__(keys, v, coverage, steps)
+        assert v is not None
+        self.high = v * self.height
         self.wide = torch.empty_like(keys)  # (B, S, A)
 
     def open(self) -> None:
         """Make room for the gradients."""
         super().open()
-        assert self.v is not None
-        self.d_v, self.found = torch.zeros_like(self.v), torch.zeros_like(self.keys)
+        self.d_v, self.found = torch.zeros_like(self.high), torch.zeros_like(self.keys)
+        self.steep = self.high * (self.rise / self.height)
         self.inner = torch.empty_like(self.wide)
 
     def activate(self, x: Tensor) -> Tensor:
         """The activation, in place."""
         raise NotImplementedError
 
-    def deactivate(self, d: Tensor, y: Tensor) -> None:
-        """Turn the gradient after the activation into that before it, in place, given what came out of it."""
+    def slope(self, y: Tensor, out: Tensor) -> Tensor:
+        """The activation's derivative, given what came out of it."""
         raise NotImplementedError
 
     def _wide(self, t: int, covered: Tensor | None) -> Tensor:
-        wide = torch.add((self.asked[t] * self.turn)[:, None], self.keys, alpha=self.turn, out=self.wide)
+        wide = torch.add(self.asked_of[t].unsqueeze(1), self.keys, alpha=self.turn, out=self.wide)
         if covered is not None and self.coverage is not None:
             wide.addcmul_(covered[..., None], self.coverage, value=self.turn)
         return self.activate(wide)
 
     def score(self, t: int, asked: Tensor, covered: Tensor | None) -> Tensor:
         """v . act(q + k)."""
-        assert self.v is not None
-        self.asked[t] = asked
-        return self._wide(t, covered) @ (self.v * self.height)
+        torch.mul(asked, self.turn, out=self.asked_of[t])
+        return self._wide(t, covered) @ self.high
 
     def back(self, t: int, d: Tensor, covered: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """d v act'(q + k), summed over places for the query, over steps for the keys."""
-        assert self.v is not None
+        """d v act'(q + k), summed over places for the query, over steps for the keys, which v meets at the end."""
         assert self.d_v is not None
         wide = self._wide(t, covered)
         self.d_v.addmv_(wide.flatten(0, 1).t(), d.flatten(), alpha=self.height)
-        inner = torch.mul(d[..., None], self.v * self.rise, out=self.inner)
-        self.deactivate(inner, wide)
-        self.found += inner
+        slope = self.slope(wide, out=self.inner)
+        self.found.addcmul_(d.unsqueeze(2), slope)
+        d_asked = torch.bmm(d.unsqueeze(1), slope).squeeze(1).mul_(self.steep)
         if covered is None or self.coverage is None or self.d_coverage is None:
-            return inner.sum(1), None
-        self.d_coverage.addmv_(inner.flatten(0, 1).t(), covered.flatten())
-        return inner.sum(1), inner @ self.coverage
+            return d_asked, None
+        met = slope.flatten(0, 1).t() @ (d * covered).flatten()
+        self.d_coverage.addcmul_(met, self.steep)
+        return d_asked, d * (slope @ (self.steep * self.coverage))
 
     def d_keys(self) -> Tensor:
         """The sum over all steps."""
-        return self.found
+        return self.found.mul_(self.steep)
 
 
 class TanhTape(SummedTape):
@@ -115,9 +114,9 @@ class TanhTape(SummedTape):
         """sigmoid(x)."""
         return x.sigmoid_()
 
-    def deactivate(self, d: Tensor, y: Tensor) -> None:
-        """d y (1 - y)."""
-        _sigmoid_backward(d, y, grad_input=d)
+    def slope(self, y: Tensor, out: Tensor) -> Tensor:
+        """y (1 - y)."""
+        return torch.addcmul(y, y, y, value=-1, out=out)
 
 
 class ReluTape(SummedTape):
@@ -132,9 +131,9 @@ class ReluTape(SummedTape):
         """max(0, x)."""
         return x.relu_()
 
-    def deactivate(self, d: Tensor, y: Tensor) -> None:
-        """d where y is above 0."""
-        _threshold_backward(d, y, 0, grad_input=d)
+    def slope(self, y: Tensor, out: Tensor) -> Tensor:
+        """1 where y is above 0."""
+        return torch.gt(y, 0, out=out)
 
 
 class ProductTape(ScoreTape):
@@ -151,7 +150,7 @@ class ProductTape(ScoreTape):
 
     def score(self, t: int, asked: Tensor, covered: Tensor | None) -> Tensor:
         """q . k, and q . w for all that was received before."""
-        self.asked[t] = asked
+        self.asked_of[t].copy_(asked)
         scores = torch.bmm(asked[:, None], self.keys.transpose(1, 2))[:, 0]
         if covered is not None and self.coverage is not None:
             scores += covered * (asked @ self.coverage)[:, None]

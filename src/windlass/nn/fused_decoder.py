@@ -23,7 +23,8 @@ from windlass.nn.fused import GruTape, LstmTape, outer, tanh_
 from windlass.nn.fused_attention import ScoreTape, Scoring
 from windlass.nn.product import Fixed, last_pass
 
-_tanh_backward = torch.ops.aten.tanh_backward
+_tanh_backward = torch.ops.aten.tanh_backward.default
+_softmax_backward = torch.ops.aten._softmax_backward_data.default
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,13 @@ class _Run:
             new(self.T, self.B, H) if layer.mask is not None or (given.residual and number) else tape.hs[1:]
             for number, (layer, tape) in enumerate(zip(given.layers, self.tapes, strict=True))
         ]
+        self.out = [out.unbind(0) for out in self.outs]  # as everywhere: a step takes no views of its own
         scoring = given.scoring
         self.scores: ScoreTape = scoring.tape(scoring.keys, scoring.v, scoring.coverage, self.T)
         self.attended = new(self.T, self.B, S)
+        self.a = self.attended.unbind(0)
         self.padding = None if bool(given.real.all()) else ~given.real
+        self.nowhere = not bool(given.real.any(1).all())  # rows without a real place attend to nothing
         self.covered = None if scoring.coverage is None else new(self.T + 1, self.B, S).zero_()
         self.read: Tensor | None = None  # (T, B, R) the readouts before dropout
         self.fed: Tensor | None = None  # (T + 1, B, R) the readouts, after a first one of zeros
@@ -99,6 +103,12 @@ class _Run:
     def queries(self) -> Tensor:
         return self.outs[-1] if self.given.current else self.tapes[-1].hs[:-1]
 
+    @property
+    def adds(self) -> bool:
+        """Whether all that the values bring enters the first layer, so that it can be added as it is multiplied."""
+        entering = self.given.entering
+        return entering is not None and not self.given.current and entering.size(2) == self.G
+
     def forward(self) -> None:
         given, B = self.given, self.B
         recur = [Fixed(layer.weight, B) for layer in given.layers]
@@ -106,51 +116,55 @@ class _Run:
         ask, feed, join = (
             None if weight is None else Fixed(weight, B) for weight in (given.scoring.query, given.fed, given.join)
         )
+        query = self.queries.unbind(0)
+        fed = None if self.fed is None else self.fed.unbind(0)
         moved = None
-        for t in range(self.T):
-            x = given.x[t]
+        for t, x in enumerate(given.x.unbind(0)):
             if not given.current:
-                moved = self._attend(t, ask)
-                x = x if moved is None else x + moved[:, : self.G]
-            if feed is not None and self.fed is not None and t:
-                x = x + feed(self.fed[t])
+                moved = self._attend(t, query[t], ask, x if self.adds else None)
+                x = x if moved is None else moved if self.adds else x + moved[:, : self.G]
+            if feed is not None and fed is not None and t:
+                x = x + feed(fed[t])
             for number, (layer, tape) in enumerate(zip(given.layers, self.tapes, strict=True)):
                 product = below[number]
                 if product is not None:
-                    x = product(self.outs[number - 1][t], layer.below_bias)
-                tape.step(t, t, t + 1, x, recur[number](tape.hs[t], layer.bias))
+                    x = product(self.out[number - 1][t], layer.below_bias)
+                tape.step(t, t, t + 1, x, recur[number](tape.h[t], layer.bias))
                 self._put_out(t, number, layer)
             if given.current:
-                moved = self._attend(t, ask)
+                moved = self._attend(t, query[t], ask, None)
             if self.fed is not None:
                 self._read(t, moved, join)
 
     def _put_out(self, t: int, number: int, layer: Layer) -> None:
-        y = self.tapes[number].hs[t + 1]
+        y = self.tapes[number].h[t + 1]
         residual = self.given.residual and number
         if residual:
-            y = y + self.outs[number - 1][t]
+            y = y + self.out[number - 1][t]
         if layer.mask is not None:
             y = y * layer.mask[t if layer.mask.size(0) > 1 else 0]
         if residual or layer.mask is not None:
-            self.outs[number][t] = y
+            self.out[number][t].copy_(y)
 
-    def _attend(self, t: int, ask: Fixed | None) -> Tensor | None:
-        """a_t; and the values under it, through the weights that they meet (B, F)."""
-        query, a = self.queries[t], self.attended[t]
+    def _attend(self, t: int, query: Tensor, ask: Fixed | None, add: Tensor | None) -> Tensor | None:
+        """a_t; and the values under it, through the weights that they meet (B, F), with what is to be added."""
+        a, entering = self.a[t], self.given.entering
         covered = None if self.covered is None else self.covered[t]
         scores = self.scores.score(t, query if ask is None else ask(query), covered)
         if self.padding is not None:
             scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
         torch.softmax(scores, dim=1, out=a)
-        if self.padding is not None:
+        if self.padding is not None and self.nowhere:
             a.masked_fill_(self.padding, 0.0)
         if self.covered is not None:
             torch.add(self.covered[t], a, out=self.covered[t + 1])
-        return None if self.given.entering is None else torch.bmm(a[:, None], self.given.entering)[:, 0]
+        if entering is None:
+            return None
+        row = a.unsqueeze(1)
+        return (torch.bmm(row, entering) if add is None else torch.baddbmm(add.unsqueeze(1), row, entering)).squeeze(1)
 
     def _read(self, t: int, moved: Tensor | None, join: Fixed | None) -> None:
-        given, s = self.given, self.outs[-1][t]
+        given, s = self.given, self.out[-1][t]
         assert self.read is not None
         assert self.fed is not None
         if join is None:
@@ -181,6 +195,7 @@ class _Back:
             None if weight is None else Fixed(weight.t(), B) for weight in (given.scoring.query, given.fed, given.join)
         )
         self.d_asked = torch.empty_like(run.scores.asked)
+        self.d_asked_of = self.d_asked.unbind(0)
         self.d_read = given.x.new_empty(T, B, given.join.size(0)) if given.join is not None else None
         self.d_covered = None if run.covered is None else torch.zeros_like(run.covered[0])
         self.dh = [torch.zeros_like(tape.hs[0]) for tape in run.tapes]
@@ -189,9 +204,9 @@ class _Back:
     def walk(self, d_states: Tensor | None, d_attended: Tensor | None, d_fed: Tensor | None) -> None:
         run, given = self.run, self.run.given
         d_o: Tensor | None = None  # from the next step
-        nothing = torch.zeros_like(self.dh[-1])
+        d_state = (torch.zeros_like(self.dh[-1]),) * run.T if d_states is None else d_states.unbind(0)
         for t in range(run.T - 1, -1, -1):
-            ds = nothing if d_states is None else d_states[t]
+            ds = d_state[t]
             d_a = None if d_attended is None else d_attended[t]
             d_moved = None
             if d_fed is not None:
@@ -205,7 +220,7 @@ class _Back:
                 ds = ds + self._unattend(t, d_a, d_moved)
             for number in range(len(run.tapes) - 1, -1, -1):
                 ds = self._unstep(t, number, ds)
-            dx = run.tapes[0].dx[t]
+            dx = run.tapes[0].dx_of[t]
             if self.feed is not None:
                 d_o = self.feed(dx)
             if not given.current:
@@ -226,18 +241,18 @@ class _Back:
 
     def _unattend(self, t: int, d: Tensor | None, d_moved: Tensor | None) -> Tensor:
         """The gradient of the query (B, Q)."""
-        run, a = self.run, self.run.attended[t]
-        d = torch.zeros_like(a) if d is None else d
+        run, a = self.run, self.run.a[t]
         if d_moved is not None and run.given.entering is not None:
             # One row a batch, not one column: the same product, in a tenth of the time.
-            d = torch.baddbmm(d[:, None], d_moved[:, None], run.given.entering.transpose(1, 2))[:, 0]
+            moved = torch.bmm(d_moved.unsqueeze(1), run.given.entering.transpose(1, 2)).squeeze(1)
+            d = moved if d is None else moved.add_(d)
         if self.d_covered is not None:
-            d = d + self.d_covered
-        d = a * (d - (a * d).sum(1, keepdim=True))
+            d = self.d_covered if d is None else d + self.d_covered
+        d = torch.zeros_like(a) if d is None else _softmax_backward(d, a, 1, a.dtype)
         d_asked, d_covered = run.scores.back(t, d, None if run.covered is None else run.covered[t])
         if self.d_covered is not None and d_covered is not None:
             self.d_covered = self.d_covered + d_covered
-        self.d_asked[t] = d_asked
+        self.d_asked_of[t].copy_(d_asked)
         return d_asked if self.ask is None else self.ask(d_asked)
 
     def _unstep(self, t: int, number: int, dy: Tensor) -> Tensor:
@@ -252,7 +267,7 @@ class _Back:
         product = self.below[number]
         if product is None:
             return dy
-        dx = product(tape.dx[t])
+        dx = product(tape.dx_of[t])
         return dx + dy if run.given.residual else dx
 
     def gradients(self) -> dict[str, Tensor | None]:
@@ -277,6 +292,7 @@ class _Back:
             if self.once:  # from the top down, so that what a layer has kept goes as the gradients come
                 run.tapes.pop()
                 run.outs.pop()
+                run.out.pop()
         return found
 
     def _of_layer(self, number: int) -> dict[str, Tensor | None]:

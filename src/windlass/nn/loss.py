@@ -64,14 +64,22 @@ class _OutputLoss(Function):
         if found is None:
             readout, weight, bias, gold = ctx.saved_tensors
             found = _in_blocks(readout, weight, bias, gold, ctx.smoothing, True)[2] or ()
-        return (*(part.mul_(gradients[0]) for part in found), None, None, None)
+        asked, made = gradients[0], gradients[0].new_tensor(_share(ctx.saved_tensors[0]))
+        if asked.device.type != "cpu" or not torch.equal(asked, made):
+            found = tuple(part.mul_(asked / made) for part in found)
+        return (*found, None, None, None)
+
+
+def _share(readout: Tensor) -> float:
+    """What the gradients are multiplied by as they are made: most ask for those of the mean."""
+    return 1 / max(1, readout.size(0))
 
 
 def _in_blocks(
     readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-    """Loss, negative log likelihood and, in training, the gradients of readout, weight and bias."""
-    M, V = readout.size(0), weight.size(0)
+    """Loss, negative log likelihood and, in training, its `_share` of the gradients of readout, weight and bias."""
+    M, V, share = readout.size(0), weight.size(0), _share(readout)
     unit = UNIT if packs(readout) else 1
     rows = _up(block_rows(M, V), unit)
     loss, nll = readout.new_zeros(()), readout.new_zeros(())
@@ -97,10 +105,10 @@ def _in_blocks(
             if smoothing:
                 p -= smoothing / V
             p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
+            d_bias.add_(p.sum(0), alpha=share)  # while p is in the cache: what follows walks over the whole weight
             room[n:wide] = 0
-            d_readout[block] = times(room[:wide], weight.t())[:n]
-            d_weight.addmm_(p.t(), x, beta=1 if start else 0)
-            d_bias += p.sum(0)
+            torch.mul(times(room[:wide], weight.t())[:n], share, out=d_readout[block])
+            d_weight.addmm_(p.t(), x, beta=1 if start else 0, alpha=share)
     return loss, nll, found
 
 

@@ -71,18 +71,15 @@ def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
     >>> clip([p], 4.0).item(), [round(g, 3) for g in p.grad.to_dense().flatten().tolist()]
     (8.0, [4.0, 0.0])
     """
-    given = [p for p in parameters if p.grad is not None]
-    if not any(p.grad.is_sparse for p in given if p.grad is not None):
-        return nn.utils.clip_grad_norm_(given, most)
     parts = []
-    for p in given:
-        assert p.grad is not None
-        if p.grad.is_sparse:
+    for p in parameters:
+        if p.grad is not None and p.grad.is_sparse:
             p.grad = p.grad.coalesce()  # or the parts of a row that came twice would count one by one
             parts.append(p.grad.values())
-        else:
+        elif p.grad is not None:
             parts.append(p.grad)
-    length: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in parts]))
-    scale = (most / (length + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(parts, scale)
+    length = nn.utils.get_total_norm(parts)
+    scale = most / (length + 1e-6)
+    if scale < 1:  # or all gradients would be read and written for nothing
+        torch._foreach_mul_(parts, scale)
     return length
