@@ -38,6 +38,7 @@ class Job:
     steps: int = 12
     seconds: float = 3.0  # for each measurement of decoding
     vocabulary: int = 0  # instead of the model's own
+    turns: bool = False  # wait before every step until told to go on
     searches: tuple[tuple[int, int], ...] = ((1, 1), (1, 32), (1, 64), (5, 1), (5, 32), (5, 64))  # beam, batch
 
     @property
@@ -75,11 +76,18 @@ class Watch:
     parameters: int = 0
     resident: float = 0.0  # MB, before the first step
     notes: list[str] = field(default_factory=list)
+    turns: bool = False
 
     def begin(self, parameters: int) -> None:
         """Call before the first step."""
         self.parameters, self.resident = parameters, peak_memory()
+        self._wait()
         self.lap()
+
+    def _wait(self) -> None:
+        if self.turns:
+            print("TURN", flush=True)
+            sys.stdin.readline()
 
     def lap(self) -> None:
         """Leave out the time since the last step."""
@@ -90,6 +98,7 @@ class Watch:
         self.wall.append(time.perf_counter() - self._wall)
         self.cpu.append(cpu_seconds() - self._cpu)
         self.losses.append(float(loss))
+        self._wait()
         self.lap()
 
 
@@ -106,7 +115,7 @@ def peak_memory() -> float:
 def measure_training(job: Job, train: Callable[[Job, list[Batch], Watch], None]) -> dict[str, Any]:
     rows = json.loads(Path(job.data).read_text())["train"][: job.warmup + job.steps]
     batches = [Batch(padded(b["source"]), padded(b["target"])) for b in rows]
-    watch = Watch(job.warmup)
+    watch = Watch(job.warmup, turns=job.turns)
     train(job, batches, watch)
     if len(watch.wall) != len(batches):
         raise RuntimeError(f"made {len(watch.wall)} steps of {len(batches)}")

@@ -27,7 +27,7 @@ from common import data, report
 from contest import Job
 from environments import CONTESTANTS, PEERS, Contestant, missing, set_up, versions
 from picture import draw
-from process import run_one
+from process import run_in_turns, run_one
 from summary import summarise, table
 
 HERE = Path(__file__).parent
@@ -58,6 +58,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--steps", type=int, default=8, help="steps that are timed; five times as many of LM's, which are short"
     )
+    parser.add_argument(
+        "--by-step", action="store_true", help="in training, take turns at every step: for a machine that is shared"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement of decoding")
     parser.add_argument("--name", default="speed", help="of the result in benchmarks/results")
     return parser.parse_args()
@@ -81,12 +84,15 @@ def main() -> None:
     for turn in range(options.rounds):
         for job in jobs:
             turned = chosen[turn % len(chosen) :] + chosen[: turn % len(chosen)]
-            for contestant in turned:
-                why = left_out(contestant, job, options.peers)
-                if why:
-                    absent.setdefault(f"{job.what} {job.model}", {})[contestant.name] = why
-                    continue
-                outcome = run_one(contestant, job, options.peers)
+            whys = {c.name: left_out(c, job, options.peers) for c in turned}
+            absent.setdefault(f"{job.what} {job.model}", {}).update({name: why for name, why in whys.items() if why})
+            taking_part = [c for c in turned if not whys[c.name]]
+            outcomes = (
+                run_in_turns(taking_part, job, options.peers)
+                if options.by_step and job.what == "train"
+                else (run_one(c, job, options.peers) for c in taking_part)
+            )
+            for contestant, outcome in zip(taking_part, outcomes, strict=True):
                 runs.append({"contestant": contestant.name, "model": job.model, "what": job.what,
                              "threads": job.threads, "round": turn, **outcome})  # fmt: skip
                 _say(runs[-1], time.monotonic() - began)

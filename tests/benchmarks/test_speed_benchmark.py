@@ -97,6 +97,37 @@ def test_the_careful_loop_and_ours_are_of_one_size(job: Path) -> None:
         assert sizes[0] == pytest.approx(sizes[1], rel=0.001)  # torch's cells have two biases where ours have one
 
 
+STEPPER = """
+import contest
+
+def train(job, batches, watch):
+    watch.begin(1)
+    for number in range(len(batches)):
+        with open(job.data + ".log", "a") as log:
+            log.write(f"{NAME} {number}\\n")
+        if NAME == "fails" and number == 1:
+            raise ValueError("no more")
+        watch.step(1.0)
+
+contest.run(train)
+"""
+
+
+def test_contestants_take_turns_at_every_step_and_one_that_fails_stops_nobody(job: Path) -> None:
+    contest, environments = module("contest"), module("environments")
+    taking_part = []
+    for name in ("a", "fails", "b"):
+        script = job.with_name(f"{name}.py")
+        script.write_text(f"NAME = {name!r}\n{STEPPER}")
+        taking_part.append(environments.Contestant(name, str(script), ("S",)))
+    asked = contest.Job("S", "train", 1, str(job), warmup=1, steps=2)
+    one, failed, two = module("process").run_in_turns(taking_part, asked, environments.PEERS)
+    steps = Path(f"{job}.log").read_text().split("\n")[:-1]
+    assert steps == ["a 0", "fails 0", "b 0", "fails 1", "b 1", "a 1", "b 2", "a 2"]
+    assert failed["failed"] == "ValueError: no more"
+    assert len(one["losses"]) == len(two["losses"]) == 3
+
+
 def run(contestant: str, rate: float, loss: float, turn: int = 0) -> dict[str, object]:
     return {
         "what": "train", "model": "S", "threads": 1, "contestant": contestant, "round": turn, "tokens_per_second": rate,
