@@ -66,7 +66,7 @@ def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
                     panel.plot(x, y, marker="o", color=colours.get(name), label=name)
             panel.set(xscale="log", yscale="log", xlabel=axis, title=title)
             panel.spines[["top", "right"]].set_visible(False)
-    panels[0, 0].legend(fontsize=8)
+        panels[0, column].legend(fontsize=8)  # a corpus is held in two ways, which are its own lines
     _save(figure, file)
 
 

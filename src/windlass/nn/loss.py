@@ -52,7 +52,7 @@ class _OutputLoss(Function):
         ctx: Any, readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(readout, weight, bias, gold)
-        ctx.smoothing = smoothing
+        ctx.smoothing, ctx.share = smoothing, _share(readout)
         loss, nll, ctx.gradients = _in_blocks(readout, weight, bias, gold, smoothing, train)
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -64,7 +64,7 @@ class _OutputLoss(Function):
         if found is None:
             readout, weight, bias, gold = ctx.saved_tensors
             found = _in_blocks(readout, weight, bias, gold, ctx.smoothing, True)[2] or ()
-        asked, made = gradients[0], gradients[0].new_tensor(_share(ctx.saved_tensors[0]))
+        asked, made = gradients[0], gradients[0].new_tensor(ctx.share)
         if asked.device.type != "cpu" or not torch.equal(asked, made):
             found = tuple(part.mul_(asked / made) for part in found)
         return (*found, None, None, None)
