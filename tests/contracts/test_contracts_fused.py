@@ -137,6 +137,15 @@ def test_every_attention_fused_equals_its_steps(name, monkeypatch):
     assert ran == ([] if at_once else name not in COSINES_WITH_COVERAGE)
 
 
+@pytest.mark.parametrize("name", [name for name in ATTENDING if "previous" in name])
+def test_attention_in_portions_of_rows_equals_its_steps(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr("windlass.nn.fused_attention.portion", lambda keys: asked.append(keys) or 2)
+    same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
+    assert all(len(keys) > 2 for keys in asked)
+    assert bool(asked) == any(kind in name for kind in ("additive", "mlp"))
+
+
 COSINES_WITH_COVERAGE = [name for name in ATTENDING if name.startswith("cosine") and "covered" in name]
 
 

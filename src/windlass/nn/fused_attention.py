@@ -6,10 +6,24 @@ Here nothing of that size outlives a step: the way back works it out again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+PORTION = 2**19
+"""How many sums of a query and a key there are at once on a CPU: 2 MB, which stay in a cache from pass to pass."""
+
+
+def portion(keys: Tensor) -> int:
+    """How many rows of keys (B, S, A) a score takes at once.
+
+    >>> portion(torch.empty(64, 15, 512)), portion(torch.empty(64, 400, 512))
+    (64, 2)
+    """
+    rows, each = keys.size(0), keys.size(1) * keys.size(2)
+    return max(1, rows if keys.device.type != "cpu" else min(rows, PORTION // max(1, each)))
 
 
 class ScoreTape:
@@ -51,12 +65,15 @@ class SummedTape(ScoreTape):
         super().__init__(keys, v, coverage, steps)
         assert v is not None
         self.high = v * self.height
-        self.wide = torch.empty_like(keys)  # (B, S, A)
+        self.rows = portion(keys)
+        self.keys_of = keys.split(self.rows)
+        self.wide = torch.empty_like(self.keys_of[0])  # (rows, S, A)
 
     def open(self) -> None:
         """Make room for the gradients."""
         super().open()
         self.d_v, self.found = torch.zeros_like(self.high), torch.zeros_like(self.keys)
+        self.found_of = self.found.split(self.rows)
         self.steep = self.high * (self.rise / self.height)
         self.inner = torch.empty_like(self.wide)
 
@@ -68,24 +85,41 @@ class SummedTape(ScoreTape):
         """The activation's derivative, given what came out of it."""
         raise NotImplementedError
 
-    def _wide(self, t: int, covered: Tensor | None) -> Tensor:
-        wide = torch.add(self.asked_of[t].unsqueeze(1), self.keys, alpha=self.turn, out=self.wide)
+    def _wide(self, asked: Tensor, keys: Tensor, covered: Tensor | None) -> Tensor:
+        """act(q + k), of some rows."""
+        wide = self.wide[: len(keys)]
+        torch.add(asked.unsqueeze(1), keys, alpha=self.turn, out=wide)
         if covered is not None and self.coverage is not None:
             wide.addcmul_(covered[..., None], self.coverage, value=self.turn)
         return self.activate(wide)
 
+    def _covered(self, covered: Tensor | None) -> Sequence[Tensor | None]:
+        return [None] * len(self.keys_of) if covered is None else covered.split(self.rows)
+
     def score(self, t: int, asked: Tensor, covered: Tensor | None) -> Tensor:
         """v . act(q + k)."""
-        torch.mul(asked, self.turn, out=self.asked_of[t])
-        return self._wide(t, covered) @ self.high
+        asked = torch.mul(asked, self.turn, out=self.asked_of[t])
+        each = zip(asked.split(self.rows), self.keys_of, self._covered(covered), strict=True)
+        found = [self._wide(*some) @ self.high for some in each]
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def back(self, t: int, d: Tensor, covered: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """d v act'(q + k), summed over places for the query, over steps for the keys, which v meets at the end."""
+        each = zip(self.asked_of[t].split(self.rows), self.keys_of, self._covered(covered), strict=True)
+        parts = [self._back(some, *more) for some, *more in zip(each, d.split(self.rows), self.found_of, strict=True)]
+        if len(parts) == 1:
+            return parts[0]
+        d_asked, d_covered = zip(*parts, strict=True)
+        return torch.cat(d_asked), None if d_covered[0] is None else torch.cat(d_covered)
+
+    def _back(
+        self, some: tuple[Tensor, Tensor, Tensor | None], d: Tensor, found: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         assert self.d_v is not None
-        wide = self._wide(t, covered)
+        wide, covered = self._wide(*some), some[2]
         self.d_v.addmv_(wide.flatten(0, 1).t(), d.flatten(), alpha=self.height)
-        slope = self.slope(wide, out=self.inner)
-        self.found.addcmul_(d.unsqueeze(2), slope)
+        slope = self.slope(wide, out=self.inner[: len(wide)])
+        found.addcmul_(d.unsqueeze(2), slope)
         d_asked = torch.bmm(d.unsqueeze(1), slope).squeeze(1).mul_(self.steep)
         if covered is None or self.coverage is None or self.d_coverage is None:
             return d_asked, None
