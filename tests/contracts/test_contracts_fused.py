@@ -163,6 +163,18 @@ def test_every_stack_and_readout_fused_equals_its_steps_with_all_losses(cell, qu
     assert same(model, pairs(gold=True), monkeypatch)
 
 
+@pytest.mark.parametrize(("query", "readout"), [("previous", "state"), ("previous", "deep"), ("current", "joined")])
+@pytest.mark.parametrize("fed", [False, True])
+def test_values_of_a_long_memory_meet_their_weights_at_every_step(fed, query, readout, monkeypatch):
+    asked = []
+    monkeypatch.setattr("windlass.heads.fused.early", lambda *_: bool(asked.append(1)))
+    score = {"kind": "additive", "size": 5, "coverage": True, "values": 3}
+    context = {"kind": "attention", "query": query, "input_feeding": fed, "score": score}
+    model = made({"cell": "gru", "context": context, "readout": READOUTS[readout]}, alignment=0.7, coverage=0.5)
+    assert same(model, pairs(gold=True), monkeypatch)
+    assert asked
+
+
 @pytest.mark.parametrize("fed", [False, True])
 def test_the_usual_decoder_fused_equals_its_steps_with_supervised_attention_too(fed, monkeypatch):
     decoder = {"context": {"kind": "attention", "input_feeding": fed}, "readout": READOUTS["deep"]}

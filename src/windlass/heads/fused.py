@@ -54,7 +54,8 @@ def fused(head: TextHead, e: Tensor, state: DecoderState, source: Source) -> Dec
         met.append(seen)
         base = linear(words, token) if token.size(1) else None
         read_mask = _mask(e, options.readout.dropout if head.training else 0.0, head.readout_size)
-    entering = [linear(source.keys.values, weight) for weight in met]
+    values, at_first = source.keys.values, early(source.keys.values.size(1), e.size(1))
+    through = [linear(values, weight) for weight in met if at_first]
     return Decoder(
         x=head.stack.first.project(words),
         layers=layers,
@@ -62,12 +63,31 @@ def fused(head: TextHead, e: Tensor, state: DecoderState, source: Source) -> Dec
         scoring=scoring,
         real=source.keys.mask,
         current=not head.previous,
-        entering=torch.cat(entering, dim=-1) if len(entering) > 1 else next(iter(entering), None),
+        entering=_together(through, dim=2) if at_first else values if met else None,
+        met=None if at_first else _together(met, dim=0),
         fed=fed if head.feeding else None,
         join=join,
         base=base,
         read_mask=read_mask,
     )
+
+
+SHORT = 32
+"""Places of a memory up to which its values meet their weights before the first step: a wider value is read more slowly
+at every step, and one of many places would meet them more often than there are steps."""
+
+
+def early(places: int, steps: int) -> bool:
+    """Whether a memory's values should meet their weights all at once, rather than their sum at every step.
+
+    >>> early(15, 15), early(400, 400), early(30, 5)
+    (True, False, False)
+    """
+    return places <= min(SHORT, 2 * steps)
+
+
+def _together(parts: list[Tensor], dim: int) -> Tensor | None:
+    return torch.cat(parts, dim=dim) if len(parts) > 1 else next(iter(parts), None)
 
 
 def _layers(head: TextHead, e: Tensor, state: DecoderState) -> tuple[Layer, ...] | None:

@@ -4,9 +4,9 @@
     o_t = tanh(J [s_t; context; token]), fed into the next step
 
 A step takes one product a layer for the state, one for what comes from below, and one each for query, feeding and
-readout; the gradients of all weights wait for the end of the loop. The memory's values enter already multiplied by the
-weights that they would meet, W sum_j a_j v_j = sum_j a_j (W v_j): one product for the batch instead of one a step.
-Exact against the decoder's own steps (a contract). Time comes first: (T, B, ...).
+readout; the gradients of all weights wait for the end of the loop. The values of a short memory enter already
+multiplied by the weights that they would meet, W sum_j a_j v_j = sum_j a_j (W v_j): one product for the batch instead
+of one a step. Exact against the decoder's own steps (a contract). Time comes first: (T, B, ...).
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ class Decoder:
     join: Tensor | None = None  # (R, H) the readout's weights with s_t; None: the readout is s_t
     base: Tensor | None = None  # (T, B, R) the token's share of the readout
     read_mask: Tensor | None = None  # (T, B, R) dropout on the readout
+    met: Tensor | None = None  # (F, V) what the values meet, where `entering` are the values themselves, (B, S, V)
 
     def tensors(self) -> Iterator[tuple[str, Tensor | None]]:
         """Everything that has a gradient, by name."""
-        yield from (("x", self.x), ("entering", self.entering), ("fed", self.fed))
+        yield from (("x", self.x), ("entering", self.entering), ("met", self.met), ("fed", self.fed))
         yield from (("join", self.join), ("base", self.base), ("keys", self.scoring.keys))
         yield from (("query", self.scoring.query), ("v", self.scoring.v), ("coverage", self.scoring.coverage))
         for number, layer in enumerate(self.layers):
@@ -93,6 +94,9 @@ class _Run:
         self.padding = None if bool(given.real.all()) else ~given.real
         self.nowhere = not bool(given.real.any(1).all())  # rows without a real place attend to nothing
         self.covered = None if scoring.coverage is None else new(self.T + 1, self.B, S).zero_()
+        self.contexts: Tensor | None = None  # (T, B, V) where the values meet their weights at every step
+        if given.met is not None:
+            self.contexts = new(self.T, self.B, given.met.size(1))
         self.read: Tensor | None = None  # (T, B, R) the readouts before dropout
         self.fed: Tensor | None = None  # (T + 1, B, R) the readouts, after a first one of zeros
         if given.fed is not None:
@@ -107,7 +111,7 @@ class _Run:
     def adds(self) -> bool:
         """Whether all that the values bring enters the first layer, so that it can be added as it is multiplied."""
         entering = self.given.entering
-        return entering is not None and not self.given.current and entering.size(2) == self.G
+        return entering is not None and self.given.met is None and not self.given.current and entering.size(2) == self.G
 
     def forward(self) -> None:
         given, B = self.given, self.B
@@ -116,6 +120,7 @@ class _Run:
         ask, feed, join = (
             None if weight is None else Fixed(weight, B) for weight in (given.scoring.query, given.fed, given.join)
         )
+        self.meet = None if given.met is None else Fixed(given.met, B)
         query = self.queries.unbind(0)
         fed = None if self.fed is None else self.fed.unbind(0)
         moved = None
@@ -135,6 +140,7 @@ class _Run:
                 moved = self._attend(t, query[t], ask, None)
             if self.fed is not None:
                 self._read(t, moved, join)
+        self.meet = None
 
     def _put_out(self, t: int, number: int, layer: Layer) -> None:
         y = self.tapes[number].h[t + 1]
@@ -161,7 +167,12 @@ class _Run:
         if entering is None:
             return None
         row = a.unsqueeze(1)
-        return (torch.bmm(row, entering) if add is None else torch.baddbmm(add.unsqueeze(1), row, entering)).squeeze(1)
+        if add is not None:
+            return torch.baddbmm(add.unsqueeze(1), row, entering).squeeze(1)
+        moved = torch.bmm(row, entering).squeeze(1)
+        if self.contexts is None or self.meet is None:
+            return moved
+        return self.meet(self.contexts[t].copy_(moved))
 
     def _read(self, t: int, moved: Tensor | None, join: Fixed | None) -> None:
         given, s = self.given, self.out[-1][t]
@@ -191,9 +202,11 @@ class _Back:
         run.scores.open()
         self.recur = [Fixed(layer.weight.t(), B) for layer in given.layers]
         self.below = [None if layer.below is None else Fixed(layer.below.t(), B) for layer in given.layers]
-        self.ask, self.feed, self.join = (
-            None if weight is None else Fixed(weight.t(), B) for weight in (given.scoring.query, given.fed, given.join)
+        self.ask, self.feed, self.join, self.meet = (
+            None if weight is None else Fixed(weight.t(), B)
+            for weight in (given.scoring.query, given.fed, given.join, given.met)
         )
+        self.d_contexts = None if run.contexts is None else torch.empty_like(run.contexts)
         self.d_asked = torch.empty_like(run.scores.asked)
         self.d_asked_of = self.d_asked.unbind(0)
         self.d_read = given.x.new_empty(T, B, given.join.size(0)) if given.join is not None else None
@@ -228,7 +241,7 @@ class _Back:
                     t, d_a, dx if d_moved is None else torch.cat([dx, d_moved], dim=1)
                 )
         # What the weights were laid out as is not needed any more: their gradients are of its size.
-        self.recur, self.below, self.ask, self.feed, self.join = [], [], None, None, None
+        self.recur, self.below, self.ask, self.feed, self.join, self.meet = [], [], None, None, None, None
 
     def _unread(self, t: int, d_o: Tensor) -> Tensor:
         run = self.run
@@ -242,6 +255,8 @@ class _Back:
     def _unattend(self, t: int, d: Tensor | None, d_moved: Tensor | None) -> Tensor:
         """The gradient of the query (B, Q)."""
         run, a = self.run, self.run.a[t]
+        if d_moved is not None and self.meet is not None and self.d_contexts is not None:
+            d_moved = self.d_contexts[t].copy_(self.meet(d_moved))
         if d_moved is not None and run.given.entering is not None:
             # One row a batch, not one column: the same product, in a tenth of the time.
             moved = torch.bmm(d_moved.unsqueeze(1), run.given.entering.transpose(1, 2)).squeeze(1)
@@ -286,6 +301,9 @@ class _Back:
         if given.entering is not None:
             parts = [part for part in (None if given.current else dx, self.d_read) if part is not None]
             moved = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+            if run.contexts is not None and self.d_contexts is not None:
+                found["met"] = outer(moved, run.contexts)
+                moved = self.d_contexts
             found["entering"] = torch.bmm(run.attended.permute(1, 2, 0), moved.transpose(0, 1))
         for number in range(len(given.layers) - 1, -1, -1):
             found |= self._of_layer(number)
