@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 OURS, THEIRS = "#c8553d", "#8d99ae"
 
@@ -56,15 +57,22 @@ def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
     figure, panels = plt.subplots(2, len(axes_), figsize=(4 * len(axes_), 6), squeeze=False)
     for column, axis in enumerate(axes_):
         unit = "line" if axis == "corpus" else "token"
-        for panel, key, title in zip(
-            panels[:, column], ("seconds_a_unit", "peak_mb"), (f"seconds a {unit}", "peak memory, MB"), strict=True
+        for panel, key, scale, title in zip(
+            panels[:, column],
+            ("seconds_a_unit", "peak_mb"),
+            (1e6, 1),
+            (f"microseconds a {unit}", "peak memory, MB"),
+            strict=True,
         ):
             for name in dict.fromkeys(row["contestant"] for row in rows):
                 mine = [r for r in rows if r["axis"] == axis and r["contestant"] == name and "failed" not in r]
                 if mine and not (name == "limit" and key == "peak_mb"):
-                    x, y = [r["size"] for r in mine], [r[key] for r in mine]
+                    x, y = [r["size"] for r in mine], [scale * r[key] for r in mine]
                     panel.plot(x, y, marker="o", color=colours.get(name), label=name)
             panel.set(xscale="log", yscale="log", xlabel=axis, title=title)
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter("{x:,.0f}")
+            panel.yaxis.set_minor_locator(NullLocator())
             panel.spines[["top", "right"]].set_visible(False)
         panels[0, column].legend(fontsize=8)  # a corpus is held in two ways, which are its own lines
     _save(figure, file)

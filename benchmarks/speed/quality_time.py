@@ -60,10 +60,10 @@ def watched(
                 if curve and curve[-1]["bleu_lc"] >= GOALS[-1]:
                     break
         finally:
+            ended = process.poll()  # by itself; what it says when it is told to end is no failure
             process.terminate()
             process.wait()
-    ended = process.returncode if process.returncode > 0 else None
-    return {"minutes_to": reached(curve), "curve": curve, "load": before, "cap": minutes, "failed_with": ended}
+    return {"minutes_to": reached(curve), "curve": curve, "load": before, "cap": minutes, "failed_with": ended or None}
 
 
 def reached(curve: list[dict[str, float]], by: str = "bleu_lc") -> dict[str, float | None]:
