@@ -129,8 +129,8 @@ def joeynmt(runs: Path, minutes: float) -> dict[str, Any]:
 def joey_beam(cli: list[str], folder: Path, epoch: int) -> float:
     """BLEU of dev with a beam of 5, of the checkpoint after an epoch."""
     config = joey_config(folder)
-    config["testing"] |= {"beam_size": 5, "beam_alpha": 1.0}
-    config["load_model"] = config["testing"]["load_model"] = str(folder / "model" / f"{epoch * BATCHES}.ckpt")
+    checkpoint = str(folder / "model" / f"{epoch * BATCHES}.ckpt")
+    config["testing"] |= {"beam_size": 5, "beam_alpha": 1.0, "load_model": checkpoint}
     (folder / "beam.yaml").write_text(yaml.safe_dump(config))
     done = subprocess.run([*cli, "test", str(folder / "beam.yaml")], capture_output=True, text=True, check=True)
     (score,) = re.findall(r"\(beam search\): bleu: *([\d.]+)", done.stdout + done.stderr)

@@ -117,16 +117,16 @@ class _Run:
         given, B = self.given, self.B
         recur = [Fixed(layer.weight, B) for layer in given.layers]
         below = [None if layer.below is None else Fixed(layer.below, B) for layer in given.layers]
-        ask, feed, join = (
-            None if weight is None else Fixed(weight, B) for weight in (given.scoring.query, given.fed, given.join)
+        ask, feed, join, meet = (
+            None if weight is None else Fixed(weight, B)
+            for weight in (given.scoring.query, given.fed, given.join, given.met)
         )
-        self.meet = None if given.met is None else Fixed(given.met, B)
         query = self.queries.unbind(0)
         fed = None if self.fed is None else self.fed.unbind(0)
         moved = None
         for t, x in enumerate(given.x.unbind(0)):
             if not given.current:
-                moved = self._attend(t, query[t], ask, x if self.adds else None)
+                moved = self._attend(t, query[t], ask, meet, x if self.adds else None)
                 x = x if moved is None else moved if self.adds else x + moved[:, : self.G]
             if feed is not None and fed is not None and t:
                 x = x + feed(fed[t])
@@ -137,10 +137,9 @@ class _Run:
                 tape.step(t, t, t + 1, x, recur[number](tape.h[t], layer.bias))
                 self._put_out(t, number, layer)
             if given.current:
-                moved = self._attend(t, query[t], ask, None)
+                moved = self._attend(t, query[t], ask, meet, None)
             if self.fed is not None:
                 self._read(t, moved, join)
-        self.meet = None
 
     def _put_out(self, t: int, number: int, layer: Layer) -> None:
         y = self.tapes[number].h[t + 1]
@@ -152,7 +151,9 @@ class _Run:
         if residual or layer.mask is not None:
             self.out[number][t].copy_(y)
 
-    def _attend(self, t: int, query: Tensor, ask: Fixed | None, add: Tensor | None) -> Tensor | None:
+    def _attend(
+        self, t: int, query: Tensor, ask: Fixed | None, meet: Fixed | None, add: Tensor | None
+    ) -> Tensor | None:
         """a_t; and the values under it, through the weights that they meet (B, F), with what is to be added."""
         a, entering = self.a[t], self.given.entering
         covered = None if self.covered is None else self.covered[t]
@@ -170,9 +171,9 @@ class _Run:
         if add is not None:
             return torch.baddbmm(add.unsqueeze(1), row, entering).squeeze(1)
         moved = torch.bmm(row, entering).squeeze(1)
-        if self.contexts is None or self.meet is None:
+        if self.contexts is None or meet is None:
             return moved
-        return self.meet(self.contexts[t].copy_(moved))
+        return meet(self.contexts[t].copy_(moved))
 
     def _read(self, t: int, moved: Tensor | None, join: Fixed | None) -> None:
         given, s = self.given, self.out[-1][t]
