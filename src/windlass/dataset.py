@@ -22,6 +22,9 @@ from windlass.tasks import TASKS
 SPLIT_SEED = 1
 """The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
 
+TENTH, ENOUGH = 0.1, 10_000
+"""Where nothing is told, a tenth of the examples is set aside, but no more than so many: all are judged every epoch."""
+
 Pairs = Sequence[tuple[Source, str]]
 
 
@@ -60,11 +63,17 @@ def read_data(recipe: Recipe) -> Data:
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
     if isinstance(examples, View):
-        out = aside((e.text for e in examples), files.dev_fraction, SPLIT_SEED)
-        return Data(_expanded(examples.chosen(~out)), examples.chosen(out), report)
+        out = aside((e.text for e in examples), len(examples), _share(recipe, len(examples)), SPLIT_SEED)
+        learned_view, held_view = examples.parted(out)
+        return Data(_expanded(learned_view), held_view, report)
     whole = [str(e.place) for e in examples] if task.turns else None  # no dialog is on both sides
-    learned, held = split(examples, files.dev_fraction, SPLIT_SEED, whole)
+    learned, held = split(examples, _share(recipe, len(examples)), SPLIT_SEED, whole)
     return Data(_expanded(learned), tuple(held), report)
+
+
+def _share(recipe: Recipe, count: int) -> float:
+    """How much of so many examples to set aside."""
+    return recipe.data.dev_fraction or min(TENTH, ENOUGH / max(1, count))
 
 
 def _expanded(examples: Sequence[Example]) -> Sequence[Example]:
@@ -102,11 +111,11 @@ def _texts(recipe: Recipe, train: Sequence[ReadResult], dev: str | ReadResult | 
         held = examples_of(recipe, dev) if isinstance(dev, str) else dev
         return Data(tuple(examples), held.examples, survey_texts(train, [held]))
     if recipe.train.chunk is None:
-        last = max(1, round(len(examples) * recipe.data.dev_fraction))
+        last = max(1, round(len(examples) * _share(recipe, len(examples))))
         if last >= len(examples):
             raise DataError(f"cannot set lines aside of {len(examples)}; give a dev file")
         return Data(tuple(examples[:-last]), tuple(examples[-last:]), survey_texts(train))
-    learned, end = split_end(examples, recipe.data.dev_fraction)
+    learned, end = split_end(examples, recipe.data.dev_fraction or TENTH)
     return Data(tuple(learned), tuple(end), survey_texts(train))
 
 
@@ -138,7 +147,7 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
     if dev is not None:
         second = examples(dev, "dev")
         return Data(first.examples, second.examples, survey([first], [second]))
-    learned, held = split(first.examples, recipe.data.dev_fraction, SPLIT_SEED)
+    learned, held = split(first.examples, _share(recipe, len(train)), SPLIT_SEED)
     return Data(tuple(learned), tuple(held), survey([first]))
 
 

@@ -235,7 +235,7 @@ def run(
     _open_folder(out, bundle, data, baseline, resume)
     if said := unknown_note(codecs, data.dev):
         observer.note(said)
-    if isinstance(codecs.source, DocumentCodec) and (said := codecs.source.left_out([*data.train, *data.dev])):
+    if isinstance(codecs.source, DocumentCodec) and (said := codecs.source.left_out(chain(data.train, data.dev))):
         observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:

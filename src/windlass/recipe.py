@@ -29,13 +29,18 @@ from windlass.training.options import TrainOptions
 class FilesOptions(DataOptions):
     """Which files to learn from, and how to read them.
 
-    >>> FilesOptions(train=("pairs.tsv",)).dev_fraction
-    0.1
+    >>> FilesOptions(train=("pairs.tsv",)).store
+    'auto'
     """
 
     train: tuple[str, ...] = Field((), description="files; two line-parallel ones as 'a.en,a.de'")
     dev: str | None = Field(None, description="the file to choose by; not given: a part of train")
-    dev_fraction: float = Field(0.1, gt=0, lt=1, description="how much of train to set aside where dev is not given")
+    dev_fraction: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="how much of train to set aside where dev is not given; none: a tenth, of examples up to 10,000",
+    )
     store: Literal["auto", "memory", "disk"] = Field(
         "auto", description="where training examples and their ids are held; auto: on disk where files exceed 32 MB"
     )

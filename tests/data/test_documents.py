@@ -120,7 +120,7 @@ def test_where_words_end_is_for_words_alone():
 def test_a_batch_costs_as_many_places_as_there_are_words():
     codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
     rows = [codecs.encode(("a b c d e f", "a", "b"), "x"), codecs.encode(("a b", "c d"), "x")]
-    assert codecs.loader(rows, 100).lengths.tolist() == [8, 4]
+    assert codecs.loader(rows, 100).examples.sources[:].tolist() == [8, 4]
 
 
 def test_a_file_holds_documents_as_texts_with_lines_or_as_lists(tmp_path):

@@ -1,8 +1,11 @@
 """Examples, their grouping and their splitting."""
 
+import unicodedata
+
 import pytest
 
 from windlass.core.errors import DataError
+from windlass.data import examples
 from windlass.data.examples import Example, Place, expand, group, split
 
 
@@ -54,6 +57,20 @@ def test_neither_side_of_a_split_is_empty() -> None:
 def test_a_share_of_nothing_or_all_is_refused(fraction: float) -> None:
     with pytest.raises(DataError, match="between 0 and 1"):
         split([example("a", "x"), example("b", "x")], fraction, seed=0)
+
+
+def test_many_are_split_by_a_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "MANY", 999)
+    data = [example(f"{word}{n % 700}", "x") for n in range(1000) for word in ("\u00e9", "e\u0301")]
+    train, dev = split(data, 0.2, seed=1)
+    assert len(train) + len(dev) == 2000
+    assert 300 < len(dev) < 500
+    assert not {unicodedata.normalize("NFC", e.text) for e in train} & {
+        unicodedata.normalize("NFC", e.text) for e in dev
+    }
+    assert (train, dev) == split(data, 0.2, seed=1) != split(data, 0.2, seed=2)
+    with pytest.raises(DataError, match="few different sources; give a dev file"):
+        split([example("a", "x")] * 1000, 0.2, seed=1)
 
 
 def test_one_source_cannot_be_split() -> None:

@@ -1,6 +1,7 @@
 """Batches: what is in them, what they cost, and in which order they come."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import torch
 from windlass.core.errors import DataError
 from windlass.core.marks import EOS
 from windlass.core.records import Batch
+from windlass.data import column, plan
 from windlass.data.loader import Encoded, Loader, collate
+from windlass.data.store import Tokens
 
 RANDOM = np.random.default_rng(5)
 DATA = [
@@ -104,7 +107,7 @@ def test_an_epoch_goes_on_where_it_stopped(start: int) -> None:
 def test_bucketing_wastes_little() -> None:
     loader = Loader(DATA, batch_tokens=200, seed=1, shuffle=True)
     rows = sum(b.size * (cost(b) // b.size) for b in loader.epoch(0))
-    assert loader.lengths.sum() / rows > 0.85
+    assert sum(max(len(row.source), len(row.target or [])) + 1 for row in DATA) / rows > 0.85
 
 
 def test_gold_alignment_rows_sum_to_one_or_are_zero() -> None:
@@ -146,13 +149,45 @@ def test_half_of_the_targets_missing_is_refused() -> None:
         collate([Encoded([5], None), Encoded([5], [6])], keys=[0, 1])
 
 
+def reference(lengths: np.ndarray, tokens: int, seed: int, number: int, shuffle: bool) -> list[list[int]]:
+    """An epoch's batches, all at once and one example after the other."""
+    generator = np.random.default_rng([seed, number])
+    blurred = lengths * generator.uniform(1 - plan.NOISE, 1 + plan.NOISE, len(lengths)) if shuffle else lengths
+    batches: list[list[int]] = []
+    for key in np.argsort(blurred, kind="stable").tolist():
+        if batches and max(lengths[k] for k in [*batches[-1], key]) * (len(batches[-1]) + 1) <= tokens:
+            batches[-1].append(key)
+        else:
+            batches.append([key])
+    return [batches[turn] for turn in generator.permutation(len(batches))] if shuffle else batches
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("portion", [1, 40, 299, 300])
+@pytest.mark.parametrize("disk", [True, False])
+def test_a_plan_in_portions_is_the_plan_in_one(
+    shuffle: bool, portion: int, disk: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WINDLASS_CACHE", str(tmp_path))
+    monkeypatch.setattr(plan, "SORTED", portion)
+    monkeypatch.setattr(plan, "SAMPLE", 100)
+    monkeypatch.setattr(column, "BLOCK", 64)
+    lengths = np.array([max(len(row.source), len(row.target or [])) + 1 for row in DATA])
+    loader = Loader(Tokens(DATA, disk), batch_tokens=50, seed=3, shuffle=shuffle)
+    for epoch in (0, 4):
+        found = [batch.keys.tolist() for batch in loader.epoch(epoch)]
+        assert found == reference(lengths, 50, 3, epoch, shuffle)
+
+
 def test_no_examples_are_no_batches() -> None:
     assert list(Loader([], batch_tokens=9, seed=1, shuffle=True).epoch(0)) == []
 
 
 def test_a_large_corpus_is_planned_quickly() -> None:
     loader = Loader(DATA, batch_tokens=4096, seed=1, shuffle=True)
-    loader.lengths = np.random.default_rng(0).integers(1, 60, 1_000_000)
+    sizes = np.random.default_rng(0).integers(1, 60, 1_000_000, dtype=np.int32)
+    loader.examples.sources.extend(sizes)
+    loader.examples.targets.extend(sizes)
     begin = time.process_time()
     assert loader.batches(0) > 5000
     assert time.process_time() - begin < 5

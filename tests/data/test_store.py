@@ -9,12 +9,13 @@ import torch
 
 from windlass.core.errors import RecipeError
 from windlass.core.weights import weights
-from windlass.data import doctor, findings
+from windlass.data import column, doctor, findings, repeats
+from windlass.data.column import Column
 from windlass.data.examples import Example, Place, expand
 from windlass.data.loader import Encoded, Loader
 from windlass.data.readers import read
 from windlass.data.repeats import firsts, hashes
-from windlass.data.store import LARGE, Texts, Tokens, View, keeping, some
+from windlass.data.store import LARGE, Texts, Tokens, View, joined_views, keeping, some
 from windlass.dataset import fingerprint, read_data
 from windlass.experiment import run
 from windlass.recipe import compose, setting
@@ -90,7 +91,11 @@ def test_examples_come_back_as_they_were(cache: Path) -> None:
     assert list(second) == examples()[:1]
     assert list(first.expanded()) == expand(examples())
     assert first.expanded()[1] == expand(examples())[1]
-    assert list(first.chosen(np.array([True, False, True]))) == [examples()[0], examples()[2]]
+    stay, out = first.parted([False, True, False])
+    assert list(stay) == [examples()[0], examples()[2]]
+    assert list(out) == [examples()[1]]
+    assert stay[-1] == examples()[2]
+    assert list(stay.expanded()) == expand([examples()[0], examples()[2]])
     assert first[1:][0] == examples()[1]
 
 
@@ -162,6 +167,52 @@ def test_some_are_spread_evenly() -> None:
 def test_first_places_are_those_of_a_search() -> None:
     keys = np.random.default_rng(1).integers(0, 50, 300).tolist()
     assert firsts(hashes(keys)).tolist() == [keys.index(key) for key in keys]
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_repeats_are_those_of_a_search(disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "TOGETHER", 20)
+    monkeypatch.setattr(repeats, "BLOCK", 7)
+    monkeypatch.setattr(column, "BLOCK", 13)
+    chance = np.random.default_rng(1)
+    data = [(str(n % 40), [str(x) for x in chance.integers(0, 4, 1 + n % 3)]) for n in chance.integers(0, 60, 150)]
+    again, other, pairs, sources = [], [], {}, {}
+    for owner, (source, answers) in enumerate(data):
+        sources.setdefault(source, owner)
+        for answer in answers:
+            if (source, answer) in pairs:
+                again.append((owner, pairs[source, answer]))
+            elif sources[source] != owner:
+                other.append((owner, sources[source]))
+            pairs.setdefault((source, answer), owner)
+    for found, right in zip(repeats.Pairs(data, disk).repeats(most=9), (again, other), strict=True):
+        assert found.total == len(right) > 20
+        assert list(zip(found.owners, found.firsts, strict=True)) == right[:9]
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_a_column_holds_what_was_added_one_by_one_or_many_at_a_time(disk: bool) -> None:
+    numbers = Column(np.int32, disk)
+    numbers.append(-5)
+    assert numbers[:].tolist() == [-5]
+    numbers.extend(np.arange(4, dtype=np.int32))
+    numbers.append(2**31 - 1)
+    assert numbers[:].tolist() == [-5, 0, 1, 2, 3, 2**31 - 1]
+    assert numbers[2:4].tolist() == numbers[-4:-2].tolist() == [1, 2]
+    assert numbers[4:2].tolist() == numbers[9:].tolist() == []
+    assert len(numbers) == 6
+
+
+def test_files_read_one_after_the_other_are_one_view() -> None:
+    texts, other = Texts(), Texts()
+    first, second, third = (texts.take(iter(examples()[n:])) for n in (0, 1, 2))
+    joined = joined_views([first, second, third])
+    assert list(joined) == examples() + examples()[1:] + examples()[2:]
+    assert isinstance(joined, View)
+    assert isinstance(joined.rows, range)
+    assert list(joined_views([third, first])) == examples()[2:] + examples()
+    assert list(joined_views([first, tuple(examples())])) == examples() + examples()
+    assert list(joined_views([other.take([])])) == []
 
 
 def test_findings_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

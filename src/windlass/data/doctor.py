@@ -12,11 +12,12 @@ from itertools import chain
 import numpy as np
 
 from windlass.core.errors import DataError
+from windlass.data import findings
 from windlass.data.examples import Example, Place, Split
 from windlass.data.findings import Action, Finding, Findings
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
-from windlass.data.repeats import firsts, hashes
-from windlass.data.store import keeping
+from windlass.data.repeats import Pairs
+from windlass.data.store import View, keeping
 
 RARE = 2  # a character seen at most so often has little chance of being learned
 
@@ -37,9 +38,12 @@ class Lengths:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Lengths:
         """Measure texts, of which there must be at least one."""
-        sizes = np.fromiter(map(len, texts), dtype=np.int32)
-        low, middle, high, top = np.quantile(sizes, [0, 0.5, 0.95, 1], method="higher")
-        return cls(int(low), int(middle), int(high), int(top))
+        counts = Counter(map(len, texts))
+        sizes = sorted(counts)
+        upto = np.cumsum([counts[size] for size in sizes])
+        # Places in the order of size, from 0, rounded up.
+        places = [-(-share * (int(upto[-1]) - 1) // 100) for share in (0, 50, 95, 100)]
+        return cls(*(sizes[int(np.searchsorted(upto, place, side="right"))] for place in places))
 
     def __str__(self) -> str:
         return f"from {self.shortest} to {self.longest} characters, half up to {self.median}, 95 % up to {self.most}"
@@ -132,22 +136,15 @@ def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
 
 def _repeats(examples: Sequence[Example], found: Findings) -> None:
     """Pairs that come again, and sources whose answers differ. Both are kept: they may well be meant."""
-    answers = np.fromiter((len(e.targets) for e in examples), dtype=np.int32, count=len(examples))
-    owners = np.repeat(np.arange(len(examples), dtype=np.int32), answers)  # of every pair, its example
-    pairs = firsts(hashes((e.text, target) for e in examples for target in e.targets))
-    sources = firsts(hashes(e.text for e in examples))
-    again = pairs != np.arange(len(pairs))
-    other = (sources != np.arange(len(sources)))[owners]
-    for pair in np.flatnonzero(again | other):
-        kind = "duplicate" if again[pair] else "conflicting targets"
-        if found.full(kind, "kept"):
-            continue
-        example = examples[int(owners[pair])]
-        if again[pair]:
-            what = f"the same pair as {examples[int(owners[pairs[pair]])].place}"
-        else:
-            what = f"another target for the source of {examples[int(sources[owners[pair]])].place}"
-        found.add(_finding(example, kind, what))
+    pairs = Pairs(((e.text, e.targets) for e in examples), disk=isinstance(examples, View))
+    again, other = pairs.repeats(findings.MOST)
+    for kind, what, repeats in (
+        ("duplicate", "the same pair as", again),
+        ("conflicting targets", "another target for the source of", other),
+    ):
+        for owner, first in zip(repeats.owners, repeats.firsts, strict=True):
+            found.add(_finding(examples[owner], kind, f"{what} {examples[first].place}"))
+        found.count(kind, "kept", repeats.total - len(repeats.owners))
 
 
 def _leaks(train: Sequence[Sequence[Example]], dev: Sequence[Example], found: Findings) -> None:

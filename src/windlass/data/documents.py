@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -165,7 +165,7 @@ class DocumentCodec:
             self._seen[word] = found
         return found
 
-    def left_out(self, examples: Sequence[Example]) -> str | None:
+    def left_out(self, examples: Iterable[Example]) -> str | None:
         """Say how much of documents is beyond what the model reads, if any.
 
         >>> from windlass.data.examples import Place
@@ -175,8 +175,8 @@ class DocumentCodec:
         """
         if self.options.most_sentences is None and self.options.longer == "break":
             return None
-        longer = words = unread = 0
-        for example in examples:
+        count = longer = words = unread = 0
+        for count, example in enumerate(examples, 1):  # noqa: B007
             parts, beyond = self.scan(example.source)
             longer += beyond > 0
             unread += beyond
@@ -184,7 +184,7 @@ class DocumentCodec:
         if not longer:
             return None
         return (
-            f"{longer} of {len(examples)} documents are longer than the model reads: {unread:,} of their words "
+            f"{longer} of {count} documents are longer than the model reads: {unread:,} of their words "
             f"({100 * unread / words:.1f} % of all) are not read; see source.most_sentences, source.most_words and "
             "source.longer"
         )

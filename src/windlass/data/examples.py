@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,8 @@ Source = str | tuple[str, ...]
 
 Split = Callable[[str], Sequence[str]]
 """A text to its sentences."""
+MANY = 2**17
+"""Examples beyond which a split goes by hashes."""
 HOW = "give the sentences as a list (jsonl), or see source.splitter; tags are separated by spaces, or a list too"
 
 
@@ -146,22 +149,39 @@ def split(
     >>> len(train), len(dev), {e.source for e in train} & {e.source for e in dev}
     (8, 2, set())
     """
-    held = aside((e.text for e in examples) if whole is None else whole, fraction, seed)
+    held = list(aside((e.text for e in examples) if whole is None else whole, len(examples), fraction, seed))
     return (
         [e for e, out in zip(examples, held, strict=True) if not out],
         [e for e, out in zip(examples, held, strict=True) if out],
     )
 
 
-def aside(sources: Iterable[str], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Which examples go to the dev set, by their sources: all of one source, or none.
+def aside(sources: Iterable[str], count: int, fraction: float, seed: int) -> Iterator[bool]:
+    """Which of `count` examples go to the dev set, by their sources: all of one source, or none.
 
-    >>> aside("aabbccddee", 0.2, seed=1).sum()
-    np.int64(2)
+    Up to `MANY` it is as many as told. Of more each source goes by a hash of its own, so that nothing is held.
+
+    >>> sum(aside("aabbccddee", 10, 0.2, seed=1))
+    2
     """
     if not 0 < fraction < 1:
         raise DataError(f"the dev set's share must lie between 0 and 1, not {fraction}")
-    first = firsts(hashes(unicodedata.normalize("NFC", source) for source in sources))
+    normal = (unicodedata.normalize("NFC", source) for source in sources)
+    if count <= MANY:
+        yield from _drawn(normal, fraction, seed).tolist()
+        return
+    taken, key, bound = 0, seed.to_bytes(8, "big"), round(fraction * 2**64)
+    for source in normal:
+        digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+        out = int.from_bytes(digest, "big") < bound
+        taken += out
+        yield out
+    if taken in (0, count):
+        raise DataError(f"cannot split off a dev set: {count} examples have few different sources; give a dev file")
+
+
+def _drawn(sources: Iterable[str], fraction: float, seed: int) -> NDArray[np.bool_]:
+    first = firsts(hashes(sources))
     heads = np.flatnonzero(first == np.arange(len(first)))  # the different sources, where they first appear
     if len(heads) < 2:
         raise DataError(

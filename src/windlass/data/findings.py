@@ -58,12 +58,9 @@ class Findings:
         if self.counts[which] <= MOST:
             self.entries.append(finding)
 
-    def full(self, kind: str, action: Action) -> bool:
-        """Whether a kind is only counted by now; if so, count one more."""
-        if self.strict or self.counts[kind, action] < MOST:
-            return False
-        self.counts[kind, action] += 1
-        return True
+    def count(self, kind: str, action: Action, more: int) -> None:
+        """Count some that are beyond what is kept."""
+        self.counts[kind, action] += more
 
     @property
     def beyond(self) -> Counter[tuple[str, Action]]:

@@ -5,13 +5,10 @@ A loader has no position: a run that stopped after n batches of an epoch goes on
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from windlass.core.errors import DataError
@@ -19,11 +16,10 @@ from windlass.core.marks import EOS
 from windlass.core.records import Batch, Padded
 from windlass.data.codecs import Ids
 from windlass.data.examples import Alignment
+from windlass.data.plan import Plan, Planner
 from windlass.data.store import Encoded, Tokens, nested
 
 __all__ = ["Encoded", "Loader", "collate"]
-
-NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
 
 
 def collate(rows: Sequence[Encoded], keys: Sequence[int], source_end: bool = True, target_end: bool = True) -> Batch:
@@ -61,18 +57,6 @@ def _gold(rows: Sequence[Encoded], width_target: int, width_source: int) -> Tens
     return gold / gold.sum(2, keepdim=True).clamp(min=1.0)
 
 
-class _Plan(NamedTuple):
-    """An epoch: examples in the order of their length, where batches begin in it (and the end), and their turns."""
-
-    order: NDArray[np.int32]
-    bounds: NDArray[np.int64]
-    turns: NDArray[np.int64]
-
-    def keys(self, batch: int) -> list[int]:
-        found: list[int] = self.order[self.bounds[batch] : self.bounds[batch + 1]].tolist()
-        return found
-
-
 class Loader:
     """Serves examples as batches whose cost, rows x the longest sequence, is at most `batch_tokens`.
 
@@ -99,41 +83,15 @@ class Loader:
         if batch_tokens < 1:
             raise DataError(f"batch_tokens must be at least 1, not {batch_tokens}")
         self.examples = examples if isinstance(examples, Tokens) else Tokens(Encoded(*e) for e in examples)
-        self.batch_tokens = batch_tokens
-        self.seed = seed
-        self.shuffle = shuffle
+        self.planner = Planner(self.examples, source_end, target_end, batch_tokens, seed, shuffle)
         self.source_end, self.target_end = source_end, target_end
-        sources, targets = self.examples.sources, self.examples.targets
-        longer = np.maximum(sources + int(source_end), np.where(targets < 0, 0, targets + int(target_end)))
-        self.lengths: NDArray[np.int32] = np.maximum(longer, 1).astype(np.int32)
-        self._planned: tuple[int, _Plan] | None = None  # that of one epoch is kept, as it is asked for again and again
+        self._planned: tuple[int, Plan] | None = None  # that of one epoch is kept, as it is asked for again and again
 
-    def _plan(self, number: int) -> _Plan:
+    def _plan(self, number: int) -> Plan:
         if self._planned is None or self._planned[0] != number:
             self._planned = None  # before another is made
-            self._planned = number, self._made_plan(number)
+            self._planned = number, self.planner.plan(number)
         return self._planned[1]
-
-    def _made_plan(self, number: int) -> _Plan:
-        lengths, count = self.lengths, len(self.lengths)
-        generator = np.random.default_rng([self.seed, number])
-        blurred: NDArray[np.float64] | NDArray[np.int32] = lengths
-        if self.shuffle:
-            blurred = generator.uniform(1 - NOISE, 1 + NOISE, count)
-            blurred *= lengths
-        order = np.argsort(blurred, kind="stable").astype(np.int32)
-        del blurred
-        ordered = lengths[order]
-        begins, begin = array("q"), 0
-        while begin < count:
-            begins.append(begin)
-            most = max(1, self.batch_tokens // int(ordered[begin]))
-            longest = np.maximum.accumulate(ordered[begin : begin + most]).astype(np.int64)
-            cost = longest * np.arange(1, len(longest) + 1)
-            begin += max(1, int(np.searchsorted(cost, self.batch_tokens, side="right")))
-        found = np.asarray(begins, dtype=np.int64)
-        turns = generator.permutation(len(found)) if self.shuffle else np.arange(len(found))
-        return _Plan(order, np.append(found, count), turns)
 
     def batches(self, number: int) -> int:
         """How many batches an epoch has.
@@ -150,13 +108,7 @@ class Loader:
         [10]
         """
         plan = self._plan(number)
-        if not len(plan.turns):
-            return []
-        sources = np.maximum(self.examples.sources + int(self.source_end), 1)[plan.order]
-        targets = np.where(self.examples.targets < 0, 0, self.examples.targets + int(self.target_end))[plan.order]
-        begins = plan.bounds[:-1]
-        widths = np.maximum.reduceat(sources, begins) + np.maximum.reduceat(targets, begins)
-        found: list[int] = (widths * np.diff(plan.bounds))[plan.turns].tolist()
+        found: list[int] = plan.cells[plan.turns].tolist()
         return found
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:

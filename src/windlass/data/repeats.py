@@ -6,12 +6,16 @@ pair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-PARTS = 16  # hashes are sorted in so many parts, as sorting takes as much memory again
+from windlass.data.column import BLOCK, Column
+
+TOGETHER = 2**19  # about so many pairs are sorted at a time
 
 
 def hashes(keys: Iterable[object]) -> NDArray[np.int64]:
@@ -30,13 +34,80 @@ def firsts(found: NDArray[np.int64]) -> NDArray[np.int32]:
     >>> firsts(np.array([7, 8, 7, 9, 8])).tolist()
     [0, 1, 0, 3, 1]
     """
+    places = np.argsort(found, kind="stable")  # equal hashes side by side, each kind in the order of its appearance
+    fresh = np.diff(found[places], prepend=0) != 0
+    fresh[:1] = True
     first = np.empty(len(found), dtype=np.int32)
-    for part in range(PARTS):
-        places = np.flatnonzero((found & (PARTS - 1)) == part)
-        if not len(places):
-            continue
-        order = np.argsort(found[places], kind="stable")
-        places = places[order]  # equal hashes side by side, each kind in the order of its appearance
-        fresh = np.append(True, np.diff(found[places]) != 0)
-        first[places] = places[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
+    first[places] = places[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
     return first
+
+
+class Repeats(NamedTuple):
+    """Some pairs that come again, in their order: whose they are, and whose the first of them was."""
+
+    total: int  # also of those that are left out here
+    owners: list[int]
+    firsts: list[int]
+
+
+class Pairs:
+    """Sources and their answers, as hashes, of which there may be more than memory holds.
+
+    >>> pairs = Pairs([("a", ["x", "y"]), ("b", ["x"]), ("a", ["y", "z"])], disk=False)
+    >>> again, other = pairs.repeats(most=10)
+    >>> again.owners, again.firsts
+    ([2], [0])
+    >>> other.owners, other.firsts
+    ([2], [0])
+    """
+
+    def __init__(self, examples: Iterable[tuple[str, Iterable[str]]], disk: bool):
+        self.rows = Column(np.int64, disk)  # (N, 3): the hash of a source, that of it and an answer, whose they are
+        held = array("q")
+        for owner, (source, answers) in enumerate(examples):
+            for answer in answers:
+                held.extend((hash(source), hash((source, answer)), owner))
+            if len(held) >= 3 * BLOCK:
+                self.rows.extend(np.asarray(held, dtype=np.int64))
+                held = array("q")
+        self.rows.extend(np.asarray(held, dtype=np.int64))
+
+    def repeats(self, most: int) -> tuple[Repeats, Repeats]:
+        """Pairs that come again, and other answers to a source that came before; of each the first ones."""
+        kinds = [_First(most), _First(most)]
+        for number, source, pair, owner in self._parts():
+            same, earlier = firsts(pair), owner[firsts(source)]
+            again = same != np.arange(len(pair))
+            other = (earlier != owner) & ~again
+            kinds[0].add(number[again], owner[again], owner[same[again]])
+            kinds[1].add(number[other], owner[other], earlier[other])
+        return kinds[0].found(), kinds[1].found()
+
+    def _parts(self) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Number, source, pair and owner of some at a time: with a source, all of its pairs."""
+        parts = max(1, len(self.rows) // (3 * TOGETHER))
+        for part in range(parts):
+            found, first = [], 0
+            for block in self.rows.blocks(width=3):
+                rows = block.reshape(-1, 3)
+                mine = np.flatnonzero(rows[:, 0] % parts == part)
+                found.append(np.column_stack([first + mine, rows[mine]]))
+                first += len(rows)
+            if found:
+                yield tuple(np.concatenate(found).T)
+
+
+class _First:
+    """The first of what comes in no order, and how many there are in all."""
+
+    def __init__(self, most: int):
+        self.most, self.count = most, 0
+        self.rows = np.zeros((3, 0), dtype=np.int64)
+
+    def add(self, *rows: NDArray[np.int64]) -> None:
+        self.count += len(rows[0])
+        both = np.concatenate([self.rows, np.stack(rows)], axis=1)
+        self.rows = both[:, np.argsort(both[0])[: self.most]]
+
+    def found(self) -> Repeats:
+        return Repeats(self.count, self.rows[1].tolist(), self.rows[2].tolist())

@@ -1,26 +1,25 @@
 """Examples and their ids in a few flat arrays: in memory, or in a file where a corpus is larger than that.
 
 A Python list costs tens of bytes a token and hundreds an example. `Tokens` holds ids as 32-bit numbers one after the
-other, `Texts` holds examples as bytes; what stays in memory for an example is where it begins and how long it is. On
-disk they are read piece by piece and not mapped: a map counts every page that it has touched as memory of the process.
-The files have no name, so that nothing is left behind however a run ends.
+other, `Texts` holds examples as bytes. On disk nothing of an example stays in memory: where it begins and how long it
+is are columns in files too.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, cast, overload
+from typing import Literal, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.errors import DataError
 from windlass.data.codecs import Ids, Inputs
+from windlass.data.column import BLOCK, Bytes, Column
 from windlass.data.examples import Alignment, Example, Place
 
 NONE = -1  # in the place of a length: there is nothing
@@ -68,84 +67,29 @@ def longest(row: Encoded) -> int:
     return max([places(row.source), *(len(ids) for ids in (row.more or {}).values() if not nested(ids))])
 
 
-def cache_folder() -> Path:
-    """Where large files go while a run lasts: `WINDLASS_CACHE`, or the user's folder for such things.
-
-    >>> cache_folder().is_dir()
-    True
-    """
-    home = os.environ.get("WINDLASS_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "windlass"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made ({error.strerror}): set WINDLASS_CACHE to a folder") from None
-    return folder
-
-
-class _Bytes:
-    """Bytes one after the other: in memory, or in a file without a name."""
-
-    def __init__(self, disk: bool):
-        # Closed, and with it gone, when nobody holds it any more.
-        self.file: IO[bytes] | None = tempfile.TemporaryFile(dir=cache_folder()) if disk else None  # noqa: SIM115
-        self.held = bytearray()
-        self.size = 0
-        self.writing = True
-
-    def append(self, content: bytes) -> None:
-        self.size += len(content)
-        if self.file is None:
-            self.held += content
-            return
-        try:
-            if not self.writing:
-                self.file.seek(0, os.SEEK_END)
-                self.writing = True
-            self.file.write(content)
-        except OSError as error:
-            raise DataError(
-                f"{cache_folder()}: cannot hold the data ({error.strerror}): make room, or set WINDLASS_CACHE"
-            ) from None
-
-    def read(self, begin: int, end: int) -> bytes | memoryview:
-        if self.file is None:
-            return memoryview(self.held)[begin:end]
-        if self.writing:
-            self.file.flush()
-            self.writing = False
-        if hasattr(os, "pread"):
-            return os.pread(self.file.fileno(), end - begin, begin)
-        self.file.seek(begin)
-        return self.file.read(end - begin)
-
-
 class Tokens(Sequence[Encoded]):
     """Encoded examples, compact. `sources` and `targets` are how many places each needs (-1: no target).
 
     >>> tokens = Tokens([Encoded([5, 6], [7], ((1, 0),)), Encoded([[4], [5, 6]], None)])
     >>> tokens[0]
     Encoded(source=[5, 6], target=[7], alignment=((1, 0),), more=None)
-    >>> tokens.sources.tolist(), tokens.targets.tolist()
+    >>> tokens.sources[:].tolist(), tokens.targets[:].tolist()
     ([2, 3], [1, -1])
     """
 
     def __init__(self, rows: Iterable[Encoded], disk: bool = False):
         self.disk = disk
         self.names: tuple[str, ...] = ()  # of the other inputs
-        self._bytes = _Bytes(disk)
-        begins, sources, targets = array("q", [0]), array("i"), array("i")
+        self._bytes, self._ends = Bytes(disk), Column(np.int64, disk)
+        self.sources, self.targets = Column(np.int32, disk), Column(np.int32, disk)
         for key, row in enumerate(rows):
             _check(key, row)
             if key == 0:
                 self.names = tuple(row.more or {})
             self._bytes.append(self._packed(row).tobytes())
-            begins.append(self._bytes.size)
-            sources.append(longest(row))
-            targets.append(NONE if row.target is None else len(row.target))
-        self.begins: NDArray[np.int64] = np.asarray(begins, dtype=np.int64)
-        self.sources: NDArray[np.int32] = np.asarray(sources, dtype=np.int32)
-        self.targets: NDArray[np.int32] = np.asarray(targets, dtype=np.int32)
+            self._ends.append(self._bytes.size)
+            self.sources.append(longest(row))
+            self.targets.append(NONE if row.target is None else len(row.target))
 
     def _packed(self, row: Encoded) -> array[int]:
         """A row as numbers: every part with its length before it."""
@@ -174,7 +118,7 @@ class Tokens(Sequence[Encoded]):
         if isinstance(key, slice):
             return [self[n] for n in range(*key.indices(len(self)))]
         key = range(len(self))[key]
-        raw = self._bytes.read(int(self.begins[key]), int(self.begins[key + 1]))
+        raw = self._bytes.read(*_bounds(self._ends, key, key))
         numbers: list[int] = np.frombuffer(raw, dtype=np.int32).tolist()
         source, at = _take(numbers, 0)
         target: Ids | None = None
@@ -191,6 +135,12 @@ class Tokens(Sequence[Encoded]):
         for name in self.names:
             more[name], at = _take(numbers, at)
         return Encoded(source, cast("list[int] | None", target), alignment, more or None)
+
+
+def _bounds(ends: Column[np.int64], first: int, last: int) -> list[int]:
+    """Where rows begin, from the first to the last, and the end of that."""
+    found: list[int] = ends[max(0, first - 1) : last + 1].tolist()
+    return found if first else [0, *found]
 
 
 def _put(out: array[int], ids: Ids) -> None:
@@ -238,9 +188,9 @@ class Texts(Sequence[Example]):
     """
 
     def __init__(self) -> None:
-        self._bytes = _Bytes(disk=True)
-        self._begins = array("q", [0])
+        self._bytes, self._ends = Bytes(disk=True), Column(np.int64, disk=True)
         self._files: dict[str, int] = {}
+        self.answers = 1  # the most that one example has
 
     def take(self, examples: Iterable[Example]) -> View:
         """Write examples, one at a time."""
@@ -249,11 +199,12 @@ class Texts(Sequence[Example]):
             file = self._files.setdefault(e.place.file, len(self._files))
             row = [e.source, e.targets, e.alignment, file, e.place.line]
             self._bytes.append(json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-            self._begins.append(self._bytes.size)
-        return View(self, np.arange(first, len(self), dtype=np.int32))
+            self._ends.append(self._bytes.size)
+            self.answers = max(self.answers, len(e.targets))
+        return View(self, range(first, len(self)))
 
     def __len__(self) -> int:
-        return len(self._begins) - 1
+        return len(self._ends)
 
     @overload
     def __getitem__(self, key: int) -> Example: ...
@@ -262,19 +213,24 @@ class Texts(Sequence[Example]):
     def __getitem__(self, key: int | slice) -> Example | list[Example]:
         if isinstance(key, slice):
             return [self[n] for n in range(*key.indices(len(self)))]
-        return next(self.at(np.array([range(len(self))[key]], dtype=np.int32)))
+        row = range(len(self))[key]
+        return next(self.at(range(row, row + 1)))
 
-    def at(self, rows: NDArray[np.int32]) -> Iterator[Example]:
+    def at(self, rows: Rows) -> Iterator[Example]:
         """The examples of some rows; of rows that are near each other, with one read for many."""
-        names, begins = list(self._files), self._begins
+        names = list(self._files)
         for start in range(0, len(rows), 256):
-            block = rows[start : start + 256].tolist()
-            near = max(block) - min(block) < 1024
-            base = begins[min(block)]
-            whole = bytes(self._bytes.read(base, begins[max(block) + 1])) if near else b""
+            block = list(map(int, rows[start : start + 256]))
+            low, high = min(block), max(block)
+            near = high - low < 1024
+            bounds = _bounds(self._ends, low, high) if near else []
+            whole = bytes(self._bytes.read(bounds[0], bounds[-1])) if near else b""
             for row in block:
-                begin, end = begins[row], begins[row + 1]
-                raw = whole[begin - base : end - base] if near else bytes(self._bytes.read(begin, end))
+                if near:
+                    begin, end = (bounds[n] - bounds[0] for n in (row - low, row - low + 1))
+                    raw = whole[begin:end]
+                else:
+                    raw = bytes(self._bytes.read(*_bounds(self._ends, row, row)))
                 source, targets, links, file, line = json.loads(raw.decode("utf-8", "surrogatepass"))
                 yield Example(
                     source if isinstance(source, str) else tuple(source),
@@ -282,6 +238,10 @@ class Texts(Sequence[Example]):
                     None if links is None else tuple((i, j) for i, j in links),
                     Place(names[file], line),
                 )
+
+
+Rows = range | NDArray[np.int32] | Column[np.int32]
+"""Rows of `Texts`, in any order."""
 
 
 class View(Sequence[Example]):
@@ -293,7 +253,7 @@ class View(Sequence[Example]):
     [('x', ((0, 0),)), ('y', None)]
     """
 
-    def __init__(self, texts: Texts, rows: NDArray[np.int32], answers: NDArray[np.int32] | None = None):
+    def __init__(self, texts: Texts, rows: Rows, answers: NDArray[np.int32] | None = None):
         self.texts, self.rows, self.answers = texts, rows, answers
 
     def __len__(self) -> int:
@@ -306,7 +266,8 @@ class View(Sequence[Example]):
     def __getitem__(self, key: int | slice) -> Example | View:
         if isinstance(key, slice):
             return View(self.texts, self.rows[key], None if self.answers is None else self.answers[key])
-        return self._answering(self.texts[int(self.rows[key])], key)
+        key = range(len(self))[key]
+        return self._answering(next(self.texts.at(self.rows[key : key + 1])), key)
 
     def __iter__(self) -> Iterator[Example]:
         for key, example in enumerate(self.texts.at(self.rows)):
@@ -321,15 +282,29 @@ class View(Sequence[Example]):
 
     def expanded(self) -> View:
         """One example of every right answer, as `expand` makes them."""
-        counts = np.fromiter((len(e.targets) for e in self), dtype=np.int32, count=len(self))
-        if counts.max(initial=1) == 1:
+        if self.texts.answers == 1:
             return self
+        counts = np.fromiter((len(e.targets) for e in self), dtype=np.int32, count=len(self))
         answers = np.arange(counts.sum(), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts)
-        return View(self.texts, np.repeat(self.rows, counts), answers.astype(np.int32))
+        return View(self.texts, np.repeat(_array(self.rows), counts), answers.astype(np.int32))
 
-    def chosen(self, mask: NDArray[np.bool_]) -> View:
-        """The rows where a mask is true."""
-        return View(self.texts, self.rows[mask], None if self.answers is None else self.answers[mask])
+    def parted(self, out: Iterable[bool]) -> tuple[View, View]:
+        """The rows that stay, and those that are out; neither is held in memory. For views without `answers`."""
+        assert self.answers is None
+        told, stay, gone = iter(out), Column(np.int32, disk=True), Column(np.int32, disk=True)
+        for start in range(0, len(self), BLOCK):
+            rows = _array(self.rows[start : start + BLOCK])
+            chosen = np.fromiter(islice(told, len(rows)), dtype=np.bool_, count=len(rows))
+            stay.extend(rows[~chosen])
+            gone.extend(rows[chosen])
+        assert not list(told)  # one for every row; who tells may look back now
+        return View(self.texts, stay), View(self.texts, gone)
+
+
+def _array(rows: Rows) -> NDArray[np.int32]:
+    if isinstance(rows, range):
+        return np.arange(rows.start, rows.stop, rows.step, dtype=np.int32)
+    return rows[:] if isinstance(rows, Column) else rows
 
 
 Keep = Callable[[Iterator[Example]], Sequence[Example]]
@@ -378,6 +353,10 @@ def joined_views(parts: Sequence[Sequence[Example]]) -> Sequence[Example]:
     0
     """
     views = [part for part in parts if isinstance(part, View)]
-    if views and len(views) == len(parts):
-        return View(views[0].texts, np.concatenate([view.rows for view in views]))
-    return tuple(e for part in parts for e in part)
+    if not views or len(views) < len(parts):
+        return tuple(e for part in parts for e in part)
+    texts, rows = views[0].texts, [view.rows for view in views]
+    first, last = rows[0], rows[-1]
+    if isinstance(first, range) and isinstance(last, range) and last.stop - first.start == sum(map(len, rows)):
+        return View(texts, range(first.start, last.stop))  # read one after the other, as nearly always
+    return View(texts, np.concatenate([_array(some) for some in rows]))

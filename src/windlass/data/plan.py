@@ -1,0 +1,129 @@
+"""Which examples make a batch, and in which order: examples of about one length, in an order drawn by chance.
+
+Of a corpus on disk nothing of an example stays in memory: lengths are read block by block, some examples are sorted at
+a time, those that are longer after those that are shorter, and the order goes to a file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.data.column import Column
+from windlass.data.store import Tokens
+
+NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
+SORTED = 2**19  # about so many examples are sorted at a time
+SAMPLE = 2**16  # so many tell into which portions they fall
+
+
+class Plan(NamedTuple):
+    """An epoch: keys in the order of their length, where batches begin in it (and the end), the places that each batch
+    has, padding too, and the batches' turns."""
+
+    order: Column[np.int32]
+    bounds: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    turns: NDArray[np.int64]
+
+    def keys(self, batch: int) -> list[int]:
+        """The examples of a batch."""
+        found: list[int] = self.order[int(self.bounds[batch]) : int(self.bounds[batch + 1])].tolist()
+        return found
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans epochs: the same for the same seed and number, wherever the examples are held.
+
+    >>> from windlass.data.store import Encoded
+    >>> data = Tokens(Encoded([5] * n, [6] * n) for n in (9, 1, 3, 2))
+    >>> plan = Planner(data, source_end=True, target_end=True, batch_tokens=12, seed=1, shuffle=False).plan(0)
+    >>> [plan.keys(batch) for batch in plan.turns]
+    [[1, 3, 2], [0]]
+    """
+
+    examples: Tokens
+    source_end: bool  # whether a mark is put on every source
+    target_end: bool
+    batch_tokens: int
+    seed: int
+    shuffle: bool
+
+    def plan(self, number: int) -> Plan:
+        """The plan of an epoch."""
+        order, begins, cells = Column(np.int32, self.examples.disk), array("q"), array("q")
+        rest, done = np.zeros((2, 0), dtype=np.int32), 0  # sizes of what is in no batch yet, and how many are in one
+        for keys, sizes in self._sorted(number):
+            order.extend(keys)
+            rest = np.concatenate([rest, sizes], axis=1)
+            starts, end = self._cut(rest.max(0), last=len(order) == len(self.examples))
+            if starts:
+                begins.extend(done + start for start in starts)
+                widths = np.maximum.reduceat(rest[:, :end], starts, axis=1).sum(0, dtype=np.int64)
+                cells.extend((widths * np.diff(starts, append=end)).tolist())
+            rest, done = rest[:, end:], done + end
+        found = np.asarray(cells, dtype=np.int64)
+        return Plan(order, np.append(np.asarray(begins, dtype=np.int64), done), found, self._turns(number, len(found)))
+
+    def _turns(self, number: int, batches: int) -> NDArray[np.int64]:
+        if not self.shuffle:
+            return np.arange(batches)
+        bits = np.random.PCG64([self.seed, number])
+        bits.advance(len(self.examples))  # past what blurs the lengths
+        return np.random.Generator(bits).permutation(batches)
+
+    def _blurred(self, number: int) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.float64]]]:
+        """Block by block: the first example's key, sizes (2, N) in source and target, and lengths to sort by."""
+        generator, first = np.random.Generator(np.random.PCG64([self.seed, number])), 0
+        for sources, targets in zip(self.examples.sources.blocks(), self.examples.targets.blocks(), strict=True):
+            sizes = np.empty((2, len(sources)), dtype=np.int32)
+            sizes[0] = np.maximum(sources + int(self.source_end), 1)
+            sizes[1] = np.where(targets < 0, 0, targets + int(self.target_end))
+            lengths = sizes.max(0).astype(np.float64)
+            if self.shuffle:
+                lengths *= generator.uniform(1 - NOISE, 1 + NOISE, len(lengths))
+            yield first, sizes, lengths
+            first += len(lengths)
+
+    def _portions(self, number: int) -> list[float]:
+        """Lengths between which there are about `SORTED` examples."""
+        parts = -(-len(self.examples) // SORTED)
+        step = -(-len(self.examples) // SAMPLE)
+        if parts <= 1:
+            return [0, np.inf]
+        sample = np.sort(np.concatenate([lengths[::step] for _, _, lengths in self._blurred(number)]))
+        edges = np.unique(sample[np.arange(1, parts) * len(sample) // parts])
+        return [0, *edges.tolist(), np.inf]
+
+    def _sorted(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """Keys from short to long and their sizes (2, N), a portion at a time."""
+        for low, high in pairwise(self._portions(number)):
+            keys, sizes, lengths = [], [], []
+            for first, some, blurred in self._blurred(number):
+                inside = np.flatnonzero((blurred >= low) & (blurred < high))
+                keys.append((first + inside).astype(np.int32))
+                sizes.append(some[:, inside])
+                lengths.append(blurred[inside])
+            if any(map(len, keys)):
+                order = np.argsort(np.concatenate(lengths), kind="stable")
+                yield np.concatenate(keys)[order], np.concatenate(sizes, axis=1)[:, order]
+
+    def _cut(self, lengths: NDArray[np.int32], last: bool) -> tuple[list[int], int]:
+        """Where batches begin, and where the last of them ends: before one that the next portion may add to."""
+        starts, begin = [], 0
+        while begin < len(lengths):
+            most = max(1, self.batch_tokens // int(lengths[begin]))
+            if begin + most > len(lengths) and not last:
+                break
+            longest = np.maximum.accumulate(lengths[begin : begin + most]).astype(np.int64)
+            cost = longest * np.arange(1, len(longest) + 1)
+            starts.append(begin)
+            begin += max(1, int(np.searchsorted(cost, self.batch_tokens, side="right")))
+        return starts, begin
