@@ -19,7 +19,7 @@ from windlass.data.column import Column
 from windlass.data.store import Tokens
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
-SORTED = 2**19  # about so many examples are sorted at a time
+SORTED = 2**18  # about so many examples are sorted at a time
 SAMPLE = 2**16  # so many tell into which portions they fall
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from windlass.data.column import BLOCK, Column
 
-TOGETHER = 2**19  # about so many pairs are sorted at a time
+TOGETHER = 2**18  # about so many pairs are sorted at a time
 
 
 def hashes(keys: Iterable[object]) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class Pairs:
 
     def _parts(self) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Number, source, pair and owner of some at a time: with a source, all of its pairs."""
-        parts = max(1, len(self.rows) // (3 * TOGETHER))
+        parts = -(-len(self.rows) // (3 * TOGETHER))
         for part in range(parts):
             found, first = [], 0
             for block in self.rows.blocks(width=3):
@@ -93,8 +93,9 @@ class Pairs:
                 mine = np.flatnonzero(rows[:, 0] % parts == part)
                 found.append(np.column_stack([first + mine, rows[mine]]))
                 first += len(rows)
-            if found:
-                yield tuple(np.concatenate(found).T)
+            together = np.concatenate(found)
+            found.clear()
+            yield tuple(together.T)
 
 
 class _First:
