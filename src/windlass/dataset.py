@@ -63,7 +63,7 @@ def read_data(recipe: Recipe) -> Data:
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
     if isinstance(examples, View):
-        out = aside((e.text for e in examples), len(examples), _share(recipe, len(examples)), SPLIT_SEED)
+        out = aside((e.text for e in examples), len(examples), _share(recipe, len(examples)), SPLIT_SEED, disk=True)
         learned_view, held_view = examples.parted(out)
         return Data(_expanded(learned_view), held_view, report)
     whole = [str(e.place) for e in examples] if task.turns else None  # no dialog is on both sides

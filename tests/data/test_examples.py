@@ -64,12 +64,17 @@ def test_many_are_split_by_a_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [example(f"{word}{n % 700}", "x") for n in range(1000) for word in ("\u00e9", "e\u0301")]
     train, dev = split(data, 0.2, seed=1)
     assert len(train) + len(dev) == 2000
-    assert 300 < len(dev) < 500
+    assert 400 <= len(dev) <= 403  # whole sources
     assert not {unicodedata.normalize("NFC", e.text) for e in train} & {
         unicodedata.normalize("NFC", e.text) for e in dev
     }
     assert (train, dev) == split(data, 0.2, seed=1) != split(data, 0.2, seed=2)
-    with pytest.raises(DataError, match="few different sources; give a dev file"):
+    for fraction, sizes in ((1e-6, [699, 1]), (1 - 1e-6, [1, 699])):
+        parts = split(data, fraction, seed=1)
+        assert [len({unicodedata.normalize("NFC", e.text) for e in part}) for part in parts] == sizes
+    skewed = [example(f"s{n}", "x") for n in range(1000)] + [example("often", "x")] * 5000
+    assert all(600 <= len(split(skewed, 0.1, seed)[1]) <= 5600 for seed in range(9))
+    with pytest.raises(DataError, match="fewer than two sources; give a dev file"):
         split([example("a", "x")] * 1000, 0.2, seed=1)
 
 

@@ -95,6 +95,8 @@ def test_examples_come_back_as_they_were(cache: Path) -> None:
     assert list(stay) == [examples()[0], examples()[2]]
     assert list(out) == [examples()[1]]
     assert stay[-1] == examples()[2]
+    assert list(stay[::-1]) == [examples()[2], examples()[0]]
+    assert list(first.expanded().expanded()) == expand(examples())
     assert list(stay.expanded()) == expand([examples()[0], examples()[2]])
     assert first[1:][0] == examples()[1]
 

@@ -130,7 +130,7 @@ class Report:
 
 
 def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
-    rest = len(told) - limit + more
+    rest = len(told) - min(limit, len(told)) + more
     return [f"  {line}" for line in told[:limit]] + ([f"  and {rest} more"] if rest > 0 else [])
 
 

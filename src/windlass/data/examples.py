@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.errors import DataError
+from windlass.data.column import Column
 from windlass.data.repeats import firsts, hashes
 from windlass.data.trees import Tree
 
@@ -156,10 +157,10 @@ def split(
     )
 
 
-def aside(sources: Iterable[str], count: int, fraction: float, seed: int) -> Iterator[bool]:
+def aside(sources: Iterable[str], count: int, fraction: float, seed: int, disk: bool = False) -> Iterator[bool]:
     """Which of `count` examples go to the dev set, by their sources: all of one source, or none.
 
-    Up to `MANY` it is as many as told. Of more each source goes by a hash of its own, so that nothing is held.
+    Up to `MANY` the sources are drawn by chance. Of more they go by a hash, and with `disk` nothing is held in memory.
 
     >>> sum(aside("aabbccddee", 10, 0.2, seed=1))
     2
@@ -170,23 +171,42 @@ def aside(sources: Iterable[str], count: int, fraction: float, seed: int) -> Ite
     if count <= MANY:
         yield from _drawn(normal, fraction, seed).tolist()
         return
-    taken, key, bound = 0, seed.to_bytes(8, "big"), round(fraction * 2**64)
+    key, digests = seed.to_bytes(8, "big"), Column(np.int64, disk)
     for source in normal:
         digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
-        out = int.from_bytes(digest, "big") < bound
-        taken += out
-        yield out
-    if taken in (0, count):
-        raise DataError(f"cannot split off a dev set: {count} examples have few different sources; give a dev file")
+        digests.append(int.from_bytes(digest, "big", signed=True))
+    last = _last(digests, max(1, round(fraction * count)))
+    for block in digests.blocks():
+        yield from (block <= last).tolist()
+
+
+def _last(digests: Column[np.int64], wanted: int) -> int:
+    """The largest digest that is taken, so that so many are, or as few more as can be, and some are left."""
+    counts = np.zeros(2**16, dtype=np.int64)  # by their first bits, so that few have to be sorted
+    largest = [int(block.max()) for block in digests.blocks()]
+    for block in digests.blocks():
+        counts += np.bincount((block >> 48) + 2**15, minlength=2**16)
+    upto = np.cumsum(counts)
+    group = int(np.searchsorted(upto, wanted))
+    near = np.concatenate([block[(block >> 48) + 2**15 == group] for block in digests.blocks()])
+    last = int(np.sort(near)[wanted - 1 - int(upto[group] - counts[group])])
+    if last < max(largest):
+        return last
+    left = [int(smaller.max()) for block in digests.blocks() if len(smaller := block[block < last])]
+    if not left:
+        raise _one_source(len(digests))
+    return max(left)
+
+
+def _one_source(count: int) -> DataError:
+    return DataError(f"cannot split off a dev set: {count} examples have fewer than two sources; give a dev file")
 
 
 def _drawn(sources: Iterable[str], fraction: float, seed: int) -> NDArray[np.bool_]:
     first = firsts(hashes(sources))
     heads = np.flatnonzero(first == np.arange(len(first)))  # the different sources, where they first appear
     if len(heads) < 2:
-        raise DataError(
-            f"cannot split off a dev set: {len(first)} examples have {len(heads)} different sources; give a dev file"
-        )
+        raise _one_source(len(first))
     order = heads[np.random.default_rng([seed, 0x5EED]).permutation(len(heads))]
     sizes = np.bincount(first, minlength=len(first))[order]
     before = np.cumsum(sizes) - sizes  # dev examples before each source is added

@@ -265,7 +265,8 @@ class View(Sequence[Example]):
     def __getitem__(self, key: slice) -> View: ...
     def __getitem__(self, key: int | slice) -> Example | View:
         if isinstance(key, slice):
-            return View(self.texts, self.rows[key], None if self.answers is None else self.answers[key])
+            rows = self.rows if key.step in (None, 1) else _array(self.rows)  # a column has no steps
+            return View(self.texts, rows[key], None if self.answers is None else self.answers[key])
         key = range(len(self))[key]
         return self._answering(next(self.texts.at(self.rows[key : key + 1])), key)
 
@@ -282,7 +283,7 @@ class View(Sequence[Example]):
 
     def expanded(self) -> View:
         """One example of every right answer, as `expand` makes them."""
-        if self.texts.answers == 1:
+        if self.answers is not None or self.texts.answers == 1:
             return self
         counts = np.fromiter((len(e.targets) for e in self), dtype=np.int32, count=len(self))
         answers = np.arange(counts.sum(), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -297,7 +298,7 @@ class View(Sequence[Example]):
             chosen = np.fromiter(islice(told, len(rows)), dtype=np.bool_, count=len(rows))
             stay.extend(rows[~chosen])
             gone.extend(rows[chosen])
-        assert not list(told)  # one for every row; who tells may look back now
+        assert next(told, None) is None  # one for every row
         return View(self.texts, stay), View(self.texts, gone)
 
 
