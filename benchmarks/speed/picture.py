@@ -74,6 +74,7 @@ def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
             panel.yaxis.set_major_formatter("{x:,.0f}")
             panel.yaxis.set_minor_locator(NullLocator())
             panel.spines[["top", "right"]].set_visible(False)
+        panels[0, column].margins(y=0.3)  # room for the legend
         panels[0, column].legend(fontsize=8)  # a corpus is held in two ways, which are its own lines
     _save(figure, file)
 
