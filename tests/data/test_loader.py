@@ -163,7 +163,7 @@ def reference(lengths: np.ndarray, tokens: int, seed: int, number: int, shuffle:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("portion", [1, 40, 299, 300])
+@pytest.mark.parametrize("portion", [1, 2, 40, 299, 300])
 @pytest.mark.parametrize("disk", [True, False])
 def test_a_plan_in_portions_is_the_plan_in_one(
     shuffle: bool, portion: int, disk: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -9,7 +9,7 @@ import torch
 
 from windlass.core.errors import RecipeError
 from windlass.core.weights import weights
-from windlass.data import column, doctor, findings, repeats
+from windlass.data import doctor, findings, repeats
 from windlass.data.column import Column
 from windlass.data.examples import Example, Place, expand
 from windlass.data.loader import Encoded, Loader
@@ -173,9 +173,8 @@ def test_first_places_are_those_of_a_search() -> None:
 
 @pytest.mark.parametrize("disk", [False, True])
 def test_repeats_are_those_of_a_search(disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "TOGETHER", 20)
+    monkeypatch.setattr(repeats, "PARTS", 5)
     monkeypatch.setattr(repeats, "BLOCK", 7)
-    monkeypatch.setattr(column, "BLOCK", 13)
     chance = np.random.default_rng(1)
     data = [(str(n % 40), [str(x) for x in chance.integers(0, 4, 1 + n % 3)]) for n in chance.integers(0, 60, 150)]
     again, other, pairs, sources = [], [], {}, {}

@@ -120,13 +120,13 @@ class Column(Generic[Kind]):
         raw = self._bytes.read(begin * self.kind.itemsize, max(begin, end) * self.kind.itemsize)
         return np.frombuffer(raw, dtype=self.kind)
 
-    def blocks(self, width: int = 1) -> Iterator[NDArray[Kind]]:
-        """All of them, some at a time; a multiple of `width`.
+    def blocks(self) -> Iterator[NDArray[Kind]]:
+        """All of them, some at a time.
 
         >>> column = Column(np.int64, disk=False)
         >>> column.extend(np.arange(6))
-        >>> [len(block) for block in column.blocks(width=2)]
+        >>> [len(block) for block in column.blocks()]
         [6]
         """
-        for begin in range(0, len(self), BLOCK * width):
-            yield self[begin : begin + BLOCK * width]
+        for begin in range(0, len(self), BLOCK):
+            yield self[begin : begin + BLOCK]

@@ -20,7 +20,8 @@ from windlass.data.store import Tokens
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
 SORTED = 2**18  # about so many examples are sorted at a time
-SAMPLE = 2**16  # so many tell into which portions they fall
+MOST_PILES = 256  # in which they are held until then, each a file on disk
+SAMPLE = 2**16  # so many tell into which piles they fall
 
 
 class Plan(NamedTuple):
@@ -92,31 +93,36 @@ class Planner:
             yield first, sizes, lengths
             first += len(lengths)
 
-    def _portions(self, number: int) -> list[float]:
-        """Lengths between which there are about `SORTED` examples."""
-        parts = -(-len(self.examples) // SORTED)
+    def _edges(self, number: int) -> NDArray[np.float64]:
+        """Lengths that part the examples into piles of about `SORTED`."""
+        piles = min(MOST_PILES, -(-len(self.examples) // SORTED))
+        if piles <= 1:
+            return np.zeros(0)
         step = -(-len(self.examples) // SAMPLE)
-        if parts <= 1:
-            return [0, np.inf]
-        sample = np.sort(np.concatenate([lengths[::step] for _, _, lengths in self._blurred(number)]))
-        edges = np.unique(sample[np.arange(1, parts) * len(sample) // parts])
-        return [0, *edges.tolist(), np.inf]
+        # Copies: a view would hold all of its block.
+        sample = np.sort(np.concatenate([lengths[::step].copy() for _, _, lengths in self._blurred(number)]))
+        return np.unique(sample[np.arange(1, piles) * len(sample) // piles])
 
     def _sorted(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """Keys from short to long and their sizes (2, N), a portion at a time."""
-        for low, high in pairwise(self._portions(number)):
-            keys, sizes, lengths = [], [], []
-            for first, some, blurred in self._blurred(number):
-                inside = np.flatnonzero((blurred >= low) & (blurred < high))
-                keys.append((first + inside).astype(np.int32))
-                sizes.append(some[:, inside])
-                lengths.append(blurred[inside])
-            if any(map(len, keys)):
-                order = np.argsort(np.concatenate(lengths), kind="stable")
-                yield np.concatenate(keys)[order], np.concatenate(sizes, axis=1)[:, order]
+        """Keys from short to long and their sizes (2, N), a pile at a time."""
+        edges = self._edges(number)
+        piles = [Column(np.int64, self.examples.disk) for _ in range(len(edges) + 1)]
+        for first, sizes, lengths in self._blurred(number):
+            # The bits of numbers above 0 have the order of the numbers.
+            rows = np.column_stack([lengths.view(np.int64), np.arange(first, first + len(lengths)), *sizes])
+            which = np.searchsorted(edges, lengths, side="right").astype(np.int16)
+            order = np.argsort(which, kind="stable")
+            bounds = np.searchsorted(which[order], np.arange(len(piles) + 1))
+            for pile, (begin, end) in zip(piles, pairwise(bounds), strict=True):
+                pile.extend(rows[order[begin:end]])
+        while piles:
+            rows = piles.pop(0)[:].reshape(-1, 4)
+            rows = rows[np.argsort(rows[:, 0], kind="stable")].astype(np.int32)
+            if len(rows):
+                yield rows[:, 1], rows[:, 2:].T
 
     def _cut(self, lengths: NDArray[np.int32], last: bool) -> tuple[list[int], int]:
-        """Where batches begin, and where the last of them ends: before one that the next portion may add to."""
+        """Where batches begin, and where the last of them ends: before one that the next pile may add to."""
         starts, begin = [], 0
         while begin < len(lengths):
             most = max(1, self.batch_tokens // int(lengths[begin]))

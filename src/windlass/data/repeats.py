@@ -7,7 +7,7 @@ pair.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from windlass.data.column import BLOCK, Column
 
-TOGETHER = 2**18  # about so many pairs are sorted at a time
+PARTS = 64  # of what is on disk, one is sorted at a time
 
 
 def hashes(keys: Iterable[object]) -> NDArray[np.int64]:
@@ -62,40 +62,35 @@ class Pairs:
     """
 
     def __init__(self, examples: Iterable[tuple[str, Iterable[str]]], disk: bool):
-        self.rows = Column(np.int64, disk)  # (N, 3): the hash of a source, that of it and an answer, whose they are
-        held = array("q")
+        # Number, hash of the source, that of it and the answer, owner: (N, 4). All pairs of a source are in one part.
+        self.parts = [Column(np.int64, disk) for _ in range(PARTS if disk else 1)]
+        held, number = array("q"), 0
         for owner, (source, answers) in enumerate(examples):
             for answer in answers:
-                held.extend((hash(source), hash((source, answer)), owner))
-            if len(held) >= 3 * BLOCK:
-                self.rows.extend(np.asarray(held, dtype=np.int64))
+                held.extend((number, hash(source), hash((source, answer)), owner))
+                number += 1
+            if len(held) >= 4 * BLOCK:
+                self._put(held)
                 held = array("q")
-        self.rows.extend(np.asarray(held, dtype=np.int64))
+        self._put(held)
+
+    def _put(self, held: array[int]) -> None:
+        rows = np.asarray(held, dtype=np.int64).reshape(-1, 4)
+        which = rows[:, 1] % len(self.parts)
+        for number, part in enumerate(self.parts):
+            part.extend(rows[which == number])
 
     def repeats(self, most: int) -> tuple[Repeats, Repeats]:
         """Pairs that come again, and other answers to a source that came before; of each the first ones."""
         kinds = [_First(most), _First(most)]
-        for number, source, pair, owner in self._parts():
+        for part in self.parts:
+            number, source, pair, owner = part[:].reshape(-1, 4).T
             same, earlier = firsts(pair), owner[firsts(source)]
             again = same != np.arange(len(pair))
             other = (earlier != owner) & ~again
             kinds[0].add(number[again], owner[again], owner[same[again]])
             kinds[1].add(number[other], owner[other], earlier[other])
         return kinds[0].found(), kinds[1].found()
-
-    def _parts(self) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Number, source, pair and owner of some at a time: with a source, all of its pairs."""
-        parts = -(-len(self.rows) // (3 * TOGETHER))
-        for part in range(parts):
-            found, first = [], 0
-            for block in self.rows.blocks(width=3):
-                rows = block.reshape(-1, 3)
-                mine = np.flatnonzero(rows[:, 0] % parts == part)
-                found.append(np.column_stack([first + mine, rows[mine]]))
-                first += len(rows)
-            together = np.concatenate(found)
-            found.clear()
-            yield tuple(together.T)
 
 
 class _First:
