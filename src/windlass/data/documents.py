@@ -176,7 +176,8 @@ class DocumentCodec:
         if self.options.most_sentences is None and self.options.longer == "break":
             return None
         count = longer = words = unread = 0
-        for count, example in enumerate(examples, 1):  # noqa: B007
+        for example in examples:
+            count += 1
             parts, beyond = self.scan(example.source)
             longer += beyond > 0
             unread += beyond
