@@ -18,8 +18,8 @@ from common import data, load, report
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
-from windlass.evaluate import alignment_figures
-from windlass.experiment import read_data, run
+from windlass.experiment.run import read_data, run
+from windlass.inference.evaluate import alignment_figures
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 

@@ -21,9 +21,9 @@ from common import data, once, report, spread
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
-from windlass.evaluate import evaluate
-from windlass.experiment import baseline_metrics, read_data, run
+from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.confusion import draw_confusion
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
 

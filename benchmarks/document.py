@@ -26,11 +26,11 @@ from common import data, once, report, spread
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.words import cut
-from windlass.dataset import examples_of
-from windlass.evaluate import evaluate
-from windlass.experiment import baseline_metrics, read_data, run
+from windlass.experiment.data import examples_of
+from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.attention import draw, explain
 from windlass.explain.confusion import draw_confusion
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
 from windlass.training.progress import RichProgress

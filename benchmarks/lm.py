@@ -25,9 +25,9 @@ from common import data, once, report
 from windlass.baseline.language import LanguageBaselines, language_figures
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
-from windlass.evaluate import evaluate
-from windlass.experiment import fit_codecs, read_data, run, training_loader
-from windlass.language import ROWS
+from windlass.experiment.run import fit_codecs, read_data, run, training_loader
+from windlass.inference.evaluate import evaluate
+from windlass.inference.language import ROWS
 from windlass.recipe import Recipe, compose, setting
 from windlass.training.estimate import estimate
 from windlass.training.progress import RichProgress

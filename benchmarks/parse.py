@@ -4,7 +4,7 @@
     python benchmarks/parse.py --runs runs/parse --test       score the same models on test, once, and write the result
     python benchmarks/parse.py --runs runs/parse --write      make the trees and stop
 
-The grammar is that of windlass.demo_grammar. Most sentences have one reading only, but a phrase with `near` may belong
+The grammar is that of windlass.demo.grammar. Most sentences have one reading only, but a phrase with `near` may belong
 to a noun or, seldom, to a verb, so that 100 cannot be reached.
 """
 
@@ -22,9 +22,9 @@ from windlass.baseline import fit
 from windlass.bundle import Bundle
 from windlass.data.readers import read
 from windlass.decoding.options import Greedy
-from windlass.demo_grammar import grammar_trees
-from windlass.evaluate import evaluate
-from windlass.experiment import baseline_metrics, read_data, run
+from windlass.demo.grammar import grammar_trees
+from windlass.experiment.run import baseline_metrics, read_data, run
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
 

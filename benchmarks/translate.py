@@ -19,8 +19,8 @@ from common import data, load, report
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
-from windlass.evaluate import evaluate
-from windlass.experiment import read_data, run
+from windlass.experiment.run import read_data, run
+from windlass.inference.evaluate import evaluate
 from windlass.metrics.text import bleu_moses_lowercased, signatures
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress

@@ -15,8 +15,8 @@ from common import data, load, report
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
-from windlass.evaluate import evaluate
-from windlass.experiment import baseline_metrics, load_baseline, read_data, run
+from windlass.experiment.run import baseline_metrics, load_baseline, read_data, run
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 

@@ -11,7 +11,7 @@ import windlass
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.evaluate import predict
+from windlass.inference.evaluate import predict
 
 WORDS = ["abcd", "ab", "dcb", "", "aaaa", "dacb", "bb", "cab"]
 SEARCHES = [Greedy(), Beam(size=3), Sample(temperature=2.0, seed=4), Beam(size=2, length_penalty=0.0, block_ngrams=2)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.auto import choose
-from windlass.experiment import as_data, pick
+from windlass.experiment.auto import choose
+from windlass.experiment.run import as_data, pick
 from windlass.recipe import Recipe, compose, setting
 
 LETTERS = [("cat", "tac"), ("horse", "esroh"), ("cow", "woc")]

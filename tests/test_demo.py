@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from command import refused
-from windlass import demo
-from windlass.demo_data import PlaceNames
+from windlass.demo import run as demo
+from windlass.demo.names import PlaceNames
 from windlass.recipe import compose
 from windlass.training.observe import Silent
 

@@ -3,9 +3,9 @@ import unicodedata
 
 import pytest
 
-from windlass import demo_data
 from windlass.core.errors import DataError
-from windlass.demo_data import SCRIPTS, TOO_FAR, place_names, sounds_like
+from windlass.demo import names as demo_data
+from windlass.demo.names import SCRIPTS, TOO_FAR, place_names, sounds_like
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from windlass.baseline import Baseline
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError, TrainingError
 from windlass.data.examples import Example, Place
-from windlass.experiment import (
+from windlass.experiment.run import (
     as_data,
     check_folder,
     choose_baseline,
@@ -21,8 +21,8 @@ from windlass.experiment import (
     save_baseline,
     unknown_note,
 )
-from windlass.further import extended, same_model
 from windlass.recipe import Recipe, compose, parse
+from windlass.training.finetune import extended, same_model
 
 PAIRS = [("ab", "xy"), ("ba", "yx"), ("bb", "yy"), ("aa", "xx")]
 

@@ -9,9 +9,8 @@ import windlass
 
 ROOT = Path(windlass.__file__).parent
 ORDER = """
-core data nn decoding metrics encoders heads model tasks training recipe bundle searching labelling language evaluate
-quantise bench baseline explain auto further worker dataset stages experiment comparing api demo_data demo_grammar demo
-portions flags __init__ commands cli
+core data nn decoding metrics encoders heads model tasks recipe bundle inference training baseline explain experiment
+comparing demo commands api __init__ cli
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -10,12 +10,12 @@ import torch
 
 import windlass as package
 from command import refused, windlass
-from windlass.bench import Figure, bench, made_up, quantile
 from windlass.bundle import Bundle
 from windlass.core.weights import weights
-from windlass.evaluate import predict
+from windlass.inference.bench import Figure, bench, made_up, quantile
+from windlass.inference.evaluate import predict
+from windlass.inference.quantise import quantise
 from windlass.nn import packed
-from windlass.quantise import quantise
 
 pytestmark = pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
 WORDS = ["abcd", "ab", "", "dcba", "ccab"]
@@ -98,7 +98,7 @@ def test_quantise_refuses_what_it_cannot_do(tiny_model, small, tmp_path):
 
 
 def test_quantise_refuses_where_the_machine_has_no_8_bit_products(tiny_model, monkeypatch):
-    monkeypatch.setattr("windlass.quantise.levels", lambda: 0)
+    monkeypatch.setattr("windlass.inference.quantise.levels", lambda: 0)
     with pytest.raises(package.core.errors.WindlassError, match="no 8-bit products"):
         quantise(Bundle.load(tiny_model))
 

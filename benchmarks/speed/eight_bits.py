@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `common`, which all be
 from common import data, load, report
 
 from windlass.bundle import Bundle
-from windlass.dataset import examples_of
 from windlass.decoding.options import Beam, Greedy
-from windlass.evaluate import evaluate
-from windlass.quantise import quantise
+from windlass.experiment.data import examples_of
+from windlass.inference.evaluate import evaluate
+from windlass.inference.quantise import quantise
 
 SEARCHES = {"greedy": Greedy(), "beam 5": Beam(size=5)}
 

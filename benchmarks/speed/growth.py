@@ -91,8 +91,8 @@ def corpus(lines: int, folder: Path, store: str) -> dict[str, Any]:
 def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
     """Write a corpus, then do with it what training does before its first step: read, survey, cut, encode, plan."""
     from windlass.bundle import Bundle
-    from windlass.dataset import read_data
-    from windlass.experiment import fit_codecs, training_loader
+    from windlass.experiment.data import read_data
+    from windlass.experiment.run import fit_codecs, training_loader
     from windlass.recipe import compose, setting
 
     chance, file, dev = random.Random(1), folder / "corpus.tsv", folder / "dev.tsv"

@@ -21,9 +21,9 @@ from common import report
 
 from windlass.core.records import Batch, Padded
 from windlass.model import LossOptions, ModelOptions, build
+from windlass.recipe.train import Adam
 from windlass.training.lazy import clip
 from windlass.training.optimiser import build_optimiser
-from windlass.training.options import Adam
 from windlass.training.team import Alone
 
 

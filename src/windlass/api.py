@@ -11,17 +11,17 @@ from typing import Any
 from windlass.baseline import AnyBaseline
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
+from windlass.commands.searching import search_options
 from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Source
-from windlass.dataset import examples_of
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.evaluate import Evaluation, evaluate, predict, score
-from windlass.experiment import Data, as_data, load_baseline, pick, read_data, run, save_baseline
+from windlass.experiment.data import examples_of
+from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
-from windlass.language import generate
+from windlass.inference.evaluate import Evaluation, evaluate, predict, score
+from windlass.inference.language import generate
 from windlass.recipe import compose, override
-from windlass.searching import search_options
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 

@@ -7,7 +7,7 @@ import pytest
 from windlass.core.errors import DataError, RecipeError
 from windlass.data.dialogs import read_dialogs
 from windlass.data.readers import DataOptions
-from windlass.dataset import read_data
+from windlass.experiment.data import read_data
 from windlass.recipe import compose, setting
 
 

@@ -11,8 +11,8 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.data.loader import Encoded, Loader
 from windlass.data.pairs import PairCodec, PairOptions, both
 from windlass.data.readers import DataOptions, read
-from windlass.dataset import as_data
-from windlass.experiment import fit_codecs, load_vectors
+from windlass.experiment.data import as_data
+from windlass.experiment.run import fit_codecs, load_vectors
 from windlass.recipe import compose, setting
 
 PAIRS = [("a cat sleeps", "an animal rests"), ("a dog", "a cat")]

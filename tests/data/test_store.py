@@ -16,8 +16,8 @@ from windlass.data.loader import Encoded, Loader
 from windlass.data.readers import read
 from windlass.data.repeats import firsts, hashes
 from windlass.data.store import LARGE, Texts, Tokens, View, joined_views, keeping, some
-from windlass.dataset import fingerprint, read_data
-from windlass.experiment import run
+from windlass.experiment.data import fingerprint, read_data
+from windlass.experiment.run import run
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
 

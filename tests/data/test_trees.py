@@ -10,7 +10,7 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.data import TextCodec, TextOptions, read
 from windlass.data.readers import DataOptions
 from windlass.data.trees import Tree, joined_tokens, with_words
-from windlass.dataset import as_data
+from windlass.experiment.data import as_data
 from windlass.recipe import compose, setting
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"

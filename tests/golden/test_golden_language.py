@@ -11,7 +11,7 @@ import torch
 
 from windlass.baseline.ngram import KneserNey
 from windlass.baseline.window import Window
-from windlass.language import logprobs, text_metrics, tiny, token_logprobs
+from windlass.inference.language import logprobs, text_metrics, tiny, token_logprobs
 from windlass.metrics.likelihood import likelihood
 
 A, B, C = 4, 5, 6  # the first ids of a vocabulary

@@ -81,7 +81,7 @@ def test_what_is_written_is_what_is_scored_on_every_path(model):
 
 def test_an_ensemble_copies_and_one_that_does_not_copy_is_refused(model):
     from windlass.core.errors import DataError
-    from windlass.evaluate import predict
+    from windlass.inference.evaluate import predict
 
     text = "on friday, as all know, zuzuzu beat kikiki in the end."
     assert predict([model.bundle, model.bundle], [text])[0].text == "zuzuzu beat kikiki."
@@ -92,7 +92,7 @@ def test_an_ensemble_copies_and_one_that_does_not_copy_is_refused(model):
 
 
 def test_a_model_in_8_bits_and_one_that_was_saved_copy_too(model, tmp_path):
-    from windlass.quantise import quantise
+    from windlass.inference.quantise import quantise
 
     text = "on monday, as all know, lalala sued momomo in the end."
     assert windlass.Trained(quantise(model.bundle)).predict(text)[0].text == "lalala sued momomo."

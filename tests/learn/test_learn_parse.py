@@ -10,7 +10,7 @@ import pytest
 from command import refused, windlass
 from windlass.baseline import fit
 from windlass.data.trees import Tree
-from windlass.demo_grammar import grammar_trees
+from windlass.demo.grammar import grammar_trees
 
 GRU = "{kind: gru, reset: after}"
 SMALL = (

@@ -7,7 +7,7 @@ import pytest
 import windlass
 from toy import SMALL, accuracy, learn, reversals, strings
 from windlass.decoding.options import Greedy
-from windlass.evaluate import predict
+from windlass.inference.evaluate import predict
 from windlass.nn.embedding import Learned
 
 NO_READOUT = {"model__decoder__readout": "state"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import windlass
 from toy import SMALL, Pairs, accuracy, learn, strings
 from windlass.data.readers import read
-from windlass.evaluate import alignment_figures
+from windlass.inference.evaluate import alignment_figures
 
 PHONES = {"sh": "ʃ", "ch": "tʃ", "th": "θ", "s": "s", "t": "t", "c": "k", "a": "a", "e": "e", "ee": "iː"}
 

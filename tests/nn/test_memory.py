@@ -77,7 +77,7 @@ def test_training_brings_in_nothing_that_draws_or_judges():
     """matplotlib, fontTools and sacreBLEU are 45 MB; and few of oneDNN's kernels are kept."""
     code = """
 import os, sys
-import windlass.experiment
+import windlass.experiment.run
 heavy = {"matplotlib", "fontTools", "sacrebleu", "PIL", "pyarrow", "pandas", "sklearn", "sympy"} & set(sys.modules)
 print(sorted(heavy), os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"])
 """

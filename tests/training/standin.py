@@ -13,10 +13,10 @@ from windlass.core.records import Batch, Memory, Scored
 from windlass.data.loader import Encoded, Loader
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
+from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
 from windlass.training.loop import fit
 from windlass.training.observe import Fitted, Silent, Step
-from windlass.training.options import TrainOptions
 
 OPTIONS = {
     "optimiser": {"kind": "adam", "lr": 0.01},

@@ -6,8 +6,8 @@ from standin import Vector
 from torch import nn
 
 from windlass.core.weights import applied, copied, put, weights
+from windlass.recipe.train import Checkpoints, Ema
 from windlass.training.average import build_average
-from windlass.training.options import Checkpoints, Ema
 
 
 def set_to(model, value):

@@ -11,9 +11,9 @@ from standin import Recorder, newest
 from torch import Tensor, nn
 
 from windlass.core.records import Batch, Carry, Padded, Scored
+from windlass.recipe.train import TrainOptions
 from windlass.training.loop import fit
 from windlass.training.observe import Silent
-from windlass.training.options import TrainOptions
 from windlass.training.team import gathered, share
 
 TEXT = torch.randint(4, 9, (2, 12), generator=torch.Generator().manual_seed(1))

@@ -13,9 +13,9 @@ from torch import nn
 
 from windlass.core.errors import TrainingError
 from windlass.nn.embedding import Embedding
+from windlass.recipe.train import Adam, TrainOptions
 from windlass.training.lazy import clip
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser
-from windlass.training.options import Adam, TrainOptions
 
 LAZY = {"kind": "adam", "lr": 0.01, "lazy": True}
 TOUCHED = [[0, 1, 1], [1], [0, 2], [1, 2]]  # rows that each step looks up; one of them twice

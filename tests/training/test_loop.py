@@ -10,9 +10,9 @@ from torch import nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Scored
+from windlass.recipe.train import Cosine, InverseSigmoidSampling, LinearSampling
 from windlass.training import loop
 from windlass.training.checkpoint import checkpoints
-from windlass.training.options import Cosine, InverseSigmoidSampling, LinearSampling
 from windlass.training.schedule import PlateauState, learning_rate, own_chance
 
 PLAIN = {

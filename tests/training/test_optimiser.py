@@ -11,8 +11,8 @@ import torch
 from standin import Vector
 from torch import nn
 
+from windlass.recipe.train import SGD, Adam, AdamW
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
-from windlass.training.options import SGD, Adam, AdamW
 
 
 def walk(options, steps=2, start=3.0, size=(2, 2)):
@@ -119,7 +119,7 @@ def test_training_does_not_bring_in_the_compiler(kind):
     code = f"""
 import sys, torch
 from windlass.training.optimiser import build_optimiser
-from windlass.training.options import {kind}
+from windlass.recipe.train import {kind}
 layer = torch.nn.Linear(2, 2)
 optimiser = build_optimiser({kind}(), layer)
 layer(torch.ones(2)).sum().backward()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from windlass.training.options import TrainOptions
+from windlass.recipe.train import TrainOptions
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from standin import Recorder, build, same_run, train
 from torch import nn
 
 from windlass.nn.embedding import Embedding
+from windlass.recipe.train import Adam, AdamW
 from windlass.training import rows
 from windlass.training.lazy import clip
 from windlass.training.optimiser import build_optimiser
-from windlass.training.options import Adam, AdamW
 from windlass.training.rows import give_rows, give_whole
 from windlass.training.team import Team
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from windlass.training.options import (
+from windlass.recipe.train import (
     Constant,
     ConstantSampling,
     Cosine,

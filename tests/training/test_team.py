@@ -15,7 +15,7 @@ from windlass.core.records import Batch, Padded, Record
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
 from windlass.data.loader import Loader
-from windlass.experiment import as_data, encode, fit_codecs, run, training_loader
+from windlass.experiment.run import as_data, encode, fit_codecs, run, training_loader
 from windlass.recipe import Recipe, compose
 from windlass.training.observe import Silent
 from windlass.training.processes import team

@@ -12,10 +12,10 @@ from standin import Vector, build, data, train
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Scored
+from windlass.recipe.train import TrainOptions
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
 from windlass.training.observe import Plan, Step
-from windlass.training.options import TrainOptions
 from windlass.training.progress import RichProgress, seconds_left, share_done
 from windlass.training.randomness import random_state
 

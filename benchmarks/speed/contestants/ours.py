@@ -24,9 +24,9 @@ from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn.embedding import Learned
 from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
+from windlass.recipe.train import Adam, TrainOptions
 from windlass.training.loop import fit
 from windlass.training.observe import Silent, Step
-from windlass.training.options import Adam, TrainOptions
 from windlass.training.team import Gradients
 
 

@@ -14,7 +14,7 @@ from windlass.baseline.window import Window
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
 from windlass.core.tensors import read_tensors, write_tensors
-from windlass.language import figures, sequences
+from windlass.inference.language import figures, sequences
 from windlass.metrics.likelihood import shown
 
 FILE = "baseline.safetensors"
@@ -93,7 +93,7 @@ def language_baselines(
 ) -> LanguageBaselines:
     """The baselines of a language model, fitted on the training texts; what they reach on dev is said.
 
-    >>> from windlass.language import tiny
+    >>> from windlass.inference.language import tiny
     >>> both = language_baselines(tiny(), ["abcabcabc" * 9], ["abc"], lambda text: None)
     >>> both.ngram.order
     6
@@ -111,7 +111,7 @@ def language_baselines(
 def language_figures(baselines: LanguageBaselines, bundle: Bundle, texts: Sequence[str]) -> dict[str, dict[str, float]]:
     """The figures of each baseline, on the same tokens as the model's own.
 
-    >>> from windlass.language import tiny
+    >>> from windlass.inference.language import tiny
     >>> both = language_baselines(tiny(), ["abcabcabc" * 9], ["abc"], lambda text: None)
     >>> sorted(language_figures(both, tiny(), ["abc"]))
     ['6-gram', 'window of 8']

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 
-from windlass import flags
 from windlass.bundle import Bundle
+from windlass.commands import flags
 from windlass.commands.shared import app, load_bundles, say, search_for
 from windlass.core.errors import WindlassError
 from windlass.data.dialogs import said_before
 from windlass.decoding.options import SearchOptions
-from windlass.evaluate import predict
+from windlass.inference.evaluate import predict
 
 MARK = "> "
 

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from windlass import flags
+from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.comparing.candidates import candidates, varied
 from windlass.comparing.compare import run_all

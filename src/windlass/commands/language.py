@@ -11,18 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass import flags
 from windlass.baseline.language import LanguageBaselines, language_figures
 from windlass.bundle import Bundle
+from windlass.commands import flags
+from windlass.commands.searching import search_options
 from windlass.commands.shared import app, load_bundles, say
 from windlass.core.errors import WindlassError
 from windlass.core.marks import UNK
 from windlass.data.examples import Example
 from windlass.decoding.options import Sample
-from windlass.evaluate import evaluate
-from windlass.language import generate, score_texts
+from windlass.inference.evaluate import evaluate
+from windlass.inference.language import generate, score_texts
 from windlass.metrics.likelihood import shown
-from windlass.searching import search_options
 
 
 @app.command("generate")

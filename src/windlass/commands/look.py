@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from windlass import flags
+from windlass.commands import flags
 from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import examine
 from windlass.data.running import examine_texts
-from windlass.dataset import splitter
-from windlass.demo import demonstrate
-from windlass.demo_data import SCRIPTS
+from windlass.demo.names import SCRIPTS
+from windlass.demo.run import demonstrate
+from windlass.experiment.data import splitter
 from windlass.recipe import default, parse
 from windlass.tasks import TASKS
 from windlass.training.progress import RichProgress

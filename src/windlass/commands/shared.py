@@ -9,12 +9,12 @@ from typing import Any
 import typer
 
 from windlass.bundle import Bundle
+from windlass.commands.searching import flag, search_options
 from windlass.core.errors import RecipeError
 from windlass.data.readers import DataOptions, ReadResult
-from windlass.dataset import examples_of
 from windlass.decoding.options import SearchOptions
+from windlass.experiment.data import examples_of
 from windlass.recipe import Recipe, parse
-from windlass.searching import flag, search_options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 

@@ -15,19 +15,19 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from windlass import flags
-from windlass.bench import Figure, bench, made_up, made_up_documents, peak_memory
 from windlass.bundle import Bundle
+from windlass.commands import flags
+from windlass.commands.lines import portions
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
 from windlass.data.documents import DocumentCodec, given
 from windlass.data.examples import Source
 from windlass.data.pairs import PairCodec
-from windlass.dataset import examples_of
-from windlass.evaluate import evaluate
-from windlass.experiment import check_folder, load_baseline, save_baseline
-from windlass.portions import portions
-from windlass.quantise import quantise
+from windlass.experiment.data import examples_of
+from windlass.experiment.run import check_folder, load_baseline, save_baseline
+from windlass.inference.bench import Figure, bench, made_up, made_up_documents, peak_memory
+from windlass.inference.evaluate import evaluate
+from windlass.inference.quantise import quantise
 
 
 @app.command("bench")

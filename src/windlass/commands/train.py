@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from windlass import flags
 from windlass.bundle import Bundle, load_definition
+from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Source, joined
 from windlass.data.pairs import PairCodec, both
-from windlass.experiment import Data, Outcome, check_folder, pick, read_data, run
+from windlass.experiment.run import Data, Outcome, check_folder, pick, read_data, run
 from windlass.metrics.likelihood import shown
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS

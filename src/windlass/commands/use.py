@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass import flags
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
+from windlass.commands import flags
 from windlass.commands.language import tell_evaluation, tell_scores
+from windlass.commands.lines import SIZE, portions
 from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for, reading, say, search_for
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
@@ -25,13 +26,12 @@ from windlass.data.documents import DocumentCodec, given
 from windlass.data.examples import Source
 from windlass.data.findings import Findings
 from windlass.data.pairs import PairCodec
-from windlass.evaluate import alignment_figures, evaluate, predict, score
-from windlass.experiment import baseline_metrics
+from windlass.experiment.run import baseline_metrics
 from windlass.explain.attention import draw, explain, self_attention
 from windlass.explain.confusion import draw_confusion
 from windlass.explain.render import sheet
+from windlass.inference.evaluate import alignment_figures, evaluate, predict, score
 from windlass.metrics.text import signatures
-from windlass.portions import SIZE, portions
 
 
 @app.command("evaluate")

@@ -21,7 +21,7 @@ from windlass.comparing.trial import Failed, Trial, attempt, known, mark
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source
-from windlass.dataset import Data, as_data, fingerprint, read_data
+from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.recipe import Recipe, override
 from windlass.training.processes import cores
 

@@ -15,9 +15,9 @@ from windlass.core.tensors import write_bytes
 from windlass.data.examples import Source, joined
 from windlass.decoding.options import SearchOptions
 from windlass.encoders.attention import AttentionEncoder
-from windlass.evaluate import predict, score
 from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
+from windlass.inference.evaluate import predict, score
 
 
 def explain(bundle: Bundle, text: Source, target: str | None = None, search: SearchOptions | None = None) -> Prediction:

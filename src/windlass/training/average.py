@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.weights import copied, weights
-from windlass.training.options import AverageOptions
+from windlass.recipe.train import AverageOptions
 
 
 class Average(Protocol):
     """An average of a model's weights.
 
-    >>> from windlass.training.options import NoAverage
+    >>> from windlass.recipe.train import NoAverage
     >>> build_average(NoAverage(), nn.Linear(1, 1)).now(nn.Linear(1, 1)) is None
     True
     """
@@ -39,7 +39,7 @@ class Average(Protocol):
 def build_average(options: AverageOptions, model: nn.Module) -> Average:
     """Make the average that the options name, for a model that has not been trained yet.
 
-    >>> from windlass.training.options import Ema
+    >>> from windlass.recipe.train import Ema
     >>> sorted(build_average(Ema(), nn.Linear(1, 1)).tensors())
     ['updates', 'weights/bias', 'weights/weight']
     """

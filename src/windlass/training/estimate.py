@@ -15,8 +15,8 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch
 from windlass.core.weights import copied, put, weights
 from windlass.data.loader import Loader
+from windlass.recipe.train import TrainOptions
 from windlass.training.loop import Batches
-from windlass.training.options import TrainOptions
 from windlass.training.progress import duration
 from windlass.training.randomness import untouched_randomness
 from windlass.training.schedule import own_chance

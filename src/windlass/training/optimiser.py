@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
+from windlass.recipe.train import OptimiserOptions
 from windlass.training.lazy import LazyRows, make_lazy
-from windlass.training.options import OptimiserOptions
 from windlass.training.rows import by_rows, give_rows, whole_update
 
 Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
@@ -25,7 +25,7 @@ FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.Optimizer:
     """Make the optimiser of a model's trainable parameters.
 
-    >>> from windlass.training.options import Adam
+    >>> from windlass.recipe.train import Adam
     >>> optimiser = build_optimiser(Adam(weight_decay=0.1), nn.Linear(2, 3))
     >>> [group["weight_decay"] for group in optimiser.param_groups]
     [0.1, 0.0]
@@ -76,7 +76,7 @@ def lean(kind: type[Kind]) -> type[Kind]:
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of the next step.
 
-    >>> from windlass.training.options import SGD
+    >>> from windlass.recipe.train import SGD
     >>> optimiser = build_optimiser(SGD(), nn.Linear(2, 3))
     >>> set_rate(optimiser, 0.5)
     >>> optimiser.param_groups[1]["lr"]
@@ -95,7 +95,7 @@ def _names(optimiser: torch.optim.Optimizer, model: nn.Module) -> list[str]:
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """What an optimiser remembers, as `parameter/what` -> tensor.
 
-    >>> from windlass.training.options import SGD
+    >>> from windlass.recipe.train import SGD
     >>> layer = nn.Linear(2, 3)
     >>> optimiser = build_optimiser(SGD(momentum=0.9), layer)
     >>> layer(torch.ones(2)).sum().backward()
@@ -115,7 +115,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give an optimiser back what `optimiser_tensors` took from one like it.
 
-    >>> from windlass.training.options import Adam
+    >>> from windlass.recipe.train import Adam
     >>> layer = nn.Linear(2, 3)
     >>> optimiser = build_optimiser(Adam(), layer)
     >>> restore_optimiser(optimiser, layer, {})

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from windlass.core.errors import RecipeError
+from windlass.recipe.train import TrainOptions
 from windlass.training.estimate import typical, unchanged
 from windlass.training.loop import Batches
-from windlass.training.options import TrainOptions
 from windlass.training.team import Alone, Gradients, Team
 
 WORTH = 180.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from windlass.training.options import SamplingOptions, ScheduleOptions
+from windlass.recipe.train import SamplingOptions, ScheduleOptions
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def learning_rate(
 ) -> float:
     """The rate of update number `step` (from 1) of `total`, made in `epoch` (from 0); `base` is the highest.
 
-    >>> from windlass.training.options import Cosine
+    >>> from windlass.recipe.train import Cosine
     >>> [learning_rate(Cosine(warmup=2), 1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
     [0.5, 1.0, 1.0]
     """
@@ -46,7 +46,7 @@ def learning_rate(
 def after_evaluation(schedule: ScheduleOptions, state: PlateauState, better: bool) -> PlateauState:
     """What a schedule remembers after an evaluation.
 
-    >>> from windlass.training.options import Plateau
+    >>> from windlass.recipe.train import Plateau
     >>> after_evaluation(Plateau(factor=0.5, patience=1), PlateauState(), better=False)
     PlateauState(scale=0.5, bad=0)
     """
@@ -62,7 +62,7 @@ def after_evaluation(schedule: ScheduleOptions, state: PlateauState, better: boo
 def own_chance(sampling: SamplingOptions, step: int, epoch: float) -> float:
     """The chance that a decoder is fed its own last token after `step` updates, `epoch` (a fraction) epochs.
 
-    >>> from windlass.training.options import LinearSampling
+    >>> from windlass.recipe.train import LinearSampling
     >>> own_chance(LinearSampling(first=0.0, last=0.5, epochs=2), step=10, epoch=1.0)
     0.25
     """

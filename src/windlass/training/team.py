@@ -211,7 +211,7 @@ def receive(pipe: IO[bytes]) -> bytes:
 class Team:
     """This process and others, each with a part of every batch.
 
-    The others build the model from the run's folder, `python -m windlass.worker`, and end with this process.
+    The others build the model from the run's folder, `python -m windlass.training.worker`, and end with this process.
 
     >>> Team.__name__
     'Team'
@@ -249,7 +249,7 @@ class Team:
     def _start(told: dict[str, Any]) -> subprocess.Popen[bytes]:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         member = subprocess.Popen(
-            [sys.executable, "-m", "windlass.worker"],
+            [sys.executable, "-m", "windlass.training.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

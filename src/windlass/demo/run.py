@@ -13,10 +13,10 @@ from windlass.core.program import program
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
 from windlass.data.loader import Loader
-from windlass.demo_data import PlaceNames, place_names
-from windlass.evaluate import evaluate
-from windlass.experiment import baseline_metrics, encode, fit_codecs, read_data, run
+from windlass.demo.names import PlaceNames, place_names
+from windlass.experiment.run import baseline_metrics, encode, fit_codecs, read_data, run
 from windlass.explain.attention import draw
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose
 from windlass.training.estimate import estimate
 from windlass.training.observe import Observer

@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import nn
 
-from windlass.auto import choose
 from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
 from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
@@ -26,21 +25,22 @@ from windlass.data.schemes import marked
 from windlass.data.sides import fit_source, fit_target, knowing
 from windlass.data.store import Tokens, View, some
 from windlass.data.tokens import TextOptions
-from windlass.dataset import Data, as_data, fingerprint, read_data
 from windlass.encoders.pair import PairEncoder
-from windlass.evaluate import Evaluation, alignment_figures, evaluate
+from windlass.experiment.auto import choose
+from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.explain.render import curves
-from windlass.further import extended, flat, same_model
+from windlass.inference.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
-from windlass.stages import Stages
 from windlass.tasks import TASKS, Task
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
+from windlass.training.finetune import extended, flat, same_model
 from windlass.training.loop import fit
 from windlass.training.observe import Fitted, Observer
 from windlass.training.processes import choose_processes, team
+from windlass.training.samples import Stages
 
 __all__ = [
     "Data",

@@ -18,8 +18,8 @@ from windlass.data.loader import Encoded
 from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
-from windlass.labelling import choose, judge
-from windlass.language import ROWS, score_texts, text_metrics
+from windlass.inference.labelling import choose, judge
+from windlass.inference.language import ROWS, score_texts, text_metrics
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 from windlass.metrics.likelihood import likelihood
 

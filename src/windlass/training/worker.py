@@ -1,4 +1,4 @@
-"""A member of a team that trains one model: `python -m windlass.worker`, started and spoken to by `training/team`."""
+"""A member of a team that trains one model: `python -m windlass.training.worker`, started by `training/team.py`."""
 
 from __future__ import annotations
 

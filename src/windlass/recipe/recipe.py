@@ -22,8 +22,8 @@ from windlass.encoders.base import TokenOptions
 from windlass.encoders.pair import PairEncoder
 from windlass.model import LossOptions, ModelOptions, head_kind
 from windlass.nn.embedding import Vectors
+from windlass.recipe.train import TrainOptions
 from windlass.tasks import TASKS
-from windlass.training.options import TrainOptions
 
 
 class FilesOptions(DataOptions):
@@ -359,7 +359,7 @@ def default(task: str) -> dict[str, Any]:
     """
     if task not in TASKS:
         raise RecipeError(f"no task {task!r}: {nearest(task, TASKS)}")
-    path = Path(__file__).parent / "recipes" / f"{task}.yaml"
+    path = Path(__file__).parent / "defaults" / f"{task}.yaml"
     recipe = parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
     return recipe.model_dump(mode="json")
 

@@ -14,9 +14,9 @@ from windlass.core.marks import MARKS
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Source, joined
 from windlass.decoding.options import Greedy, SearchOptions
-from windlass.evaluate import predict
+from windlass.inference.evaluate import predict
+from windlass.inference.quantise import quantise
 from windlass.nn.packed import levels
-from windlass.quantise import quantise
 
 MADE_UP = 200
 """How many inputs are made up where none are given."""

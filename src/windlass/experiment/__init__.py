@@ -1,0 +1,1 @@
+"""An experiment from files to a bundle."""

@@ -1,0 +1,1 @@
+"""From a bundle and inputs to predictions, scores, generated text and figures."""
