@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -201,22 +201,24 @@ class Scored(Record):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output of a search: ids without start and end marks, and what was seen on the way.
+    """One output of a head for one row, in ids; the target side turns it into an answer.
 
-    >>> Hypothesis(ids=(5, 6), score=-1.5, logprobs=(-1.0, -0.25, -0.25), weights=None).finished
+    >>> Hypothesis(ids=(5, 6), score=-1.5, logprobs=(-1.0, -0.25, -0.25)).finished
     True
     """
 
-    ids: tuple[int, ...]
-    score: float  # log probability, normalised by length as the search was told
-    logprobs: tuple[float, ...]  # of every token and, where it was reached, of the end mark
-    weights: Tensor | None  # (len(logprobs), S) attention over the source
-    finished: bool = True  # False where the length limit cut it off
+    ids: tuple[int, ...]  # tokens without start and end marks; a label; a tag for every place
+    score: float  # log probability; of a text, normalised by length as the search options say
+    logprobs: tuple[float, ...]  # of every id and, where a text ended, of the end mark
+    weights: Tensor | None = None  # (rows, S) attention over the source
+    finished: bool = True  # False where the length limit cut a text off
+    distribution: Tensor | None = None  # (V,) or (S, V) the probability of every label or tag
+    value: float | None = None  # a number, from a head that predicts one
 
 
 @dataclass(frozen=True)
 class Span:
-    """A part of an input and what it was found to be.
+    """A part of an input, and its label.
 
     >>> "in Ulm"[slice(*Span(3, 6, "place", "Ulm").place)]
     'Ulm'
@@ -231,6 +233,75 @@ class Span:
     def place(self) -> tuple[int, int]:
         """From where to where."""
         return self.begin, self.end
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the places of a memory stand for, so that attention over them can be drawn.
+
+    >>> Places("sentences", ("A cat.",), within=(Places("words", ("A", "cat", ".")),)).lowest.names
+    ('A', 'cat', '.')
+    """
+
+    kind: str  # tokens, words, sentences; open to a grid, frames, a spectrogram
+    names: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...] = ()  # of words: where each is in the characters of the input
+    within: tuple[Places, ...] = ()  # of sentences: the words of each
+    parts: dict[str, Places] = field(default_factory=dict)  # of a pair: the places of the second text
+    unread: int = 0  # words beyond what the model reads
+
+    @property
+    def lowest(self) -> Places:
+        """The places of the lowest level in one row: the words of all sentences, or the places themselves."""
+        if not self.within:
+            return self
+        return Places(self.within[0].kind, tuple(name for part in self.within for name in part.names))
+
+
+@dataclass(frozen=True)
+class TextAnswer:
+    """A text that a decoder wrote.
+
+    >>> TextAnswer(("k", "a"), (0.9, 0.8, 0.9)).kind
+    'text'
+    """
+
+    tokens: tuple[str, ...]
+    probabilities: tuple[float, ...]  # of every token and, where the text ended, of the end mark
+    finished: bool = True  # False where the length limit cut it off
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True)
+class LabelAnswer:
+    """One label of several.
+
+    >>> LabelAnswer("spam", {"spam": 0.9, "ham": 0.1}).kind
+    'label'
+    """
+
+    label: str
+    probabilities: dict[str, float]  # of every label, the most probable first
+    kind: Literal["label"] = "label"
+
+
+@dataclass(frozen=True)
+class TagsAnswer:
+    """A tag for every place.
+
+    >>> TagsAnswer(("DET", "NOUN"), (0.9, 0.8)).kind
+    'tags'
+    """
+
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]  # of every tag
+    spans: tuple[Span, ...] = ()  # the parts of the input that the tags mark
+    distribution: dict[str, tuple[float, ...]] = field(default_factory=dict)  # each tag's probability at every place
+    kind: Literal["tags"] = "tags"
+
+
+Answer = TextAnswer | LabelAnswer | TagsAnswer
+"""What a prediction can be; one record a head."""
 
 
 @dataclass(frozen=True)
