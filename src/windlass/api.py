@@ -19,8 +19,9 @@ from windlass.decoding.options import Sample, SearchOptions
 from windlass.experiment.data import examples_of
 from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
-from windlass.inference.evaluate import Evaluation, evaluate, predict, score
+from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.language import generate
+from windlass.inference.predict import predict, score
 from windlass.recipe import compose, override
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress

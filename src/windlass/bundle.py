@@ -26,7 +26,6 @@ from windlass.core.version import __version__
 from windlass.core.weights import put, weights
 from windlass.data.labels import TagsCodec
 from windlass.data.sides import Codecs
-from windlass.decoding.walk import Steps
 from windlass.model import Model, build
 from windlass.nn.packed import grow, shrink
 from windlass.recipe import Recipe
@@ -79,11 +78,6 @@ class Bundle:
         """Where the weights are."""
         return next(self.model.parameters()).device
 
-    @property
-    def steps(self) -> Steps:
-        """What a search walks with: the head, or the head in 8 bits."""
-        return self.model.writer.ready(int8=True) if self.int8 else self.model.writer
-
     def encode(self, batch: Batch) -> Memory:
         """Read inputs for a search."""
         return self.model.infer(batch, self.int8)
@@ -125,7 +119,7 @@ def network(recipe: Recipe, codecs: Codecs) -> Model:
 
     >>> from windlass.data import TextCodec, TextOptions
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> network(Recipe(), Codecs(codec, codec)).writer.output.out_features
+    >>> network(Recipe(), Codecs(codec, codec)).head.output.out_features
     7
     """
     allowed = codecs.target.allowed() if isinstance(codecs.target, TagsCodec) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -17,9 +16,9 @@ from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.pair import PairEncoder
 from windlass.encoders.text import RecurrentEncoder
+from windlass.heads.base import Head, LossOptions
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
-from windlass.heads.running import score_on
 from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
 from windlass.heads.text import TextHead
 from windlass.nn.embedding import EmbeddingOptions
@@ -37,8 +36,6 @@ class WritingOptions(Options):
 
 HeadOptions = Annotated[WritingOptions | LabelHeadOptions | TagsHeadOptions, Field(discriminator="kind"), named]
 """Everything that can come out."""
-
-Head = TextHead | LabelHead | TagsHead
 
 
 class ModelOptions(Options):
@@ -164,18 +161,6 @@ def head_kind(model: Any) -> str:
     return kind if isinstance(kind, str) else "text"
 
 
-class LossOptions(Options):
-    """What is minimised beside the likelihood.
-
-    >>> LossOptions(label_smoothing=0.1).coverage
-    0.0
-    """
-
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    coverage: float = Field(0.0, ge=0, description="weight of attending again to what was attended to")
-    alignment: float = Field(0.0, ge=0, description="weight of gold alignments against the attention")
-
-
 class Model(nn.Module):
     """p(target | inputs): `forward` is the training computation and nothing else.
 
@@ -194,49 +179,21 @@ class Model(nn.Module):
         self.head = head
         self.loss = loss
 
-    @property
-    def writer(self) -> TextHead:
-        """The head, where it writes text."""
-        if not isinstance(self.head, TextHead):
-            raise RecipeError("this model writes no text: it has labels or tags to choose from")
-        return self.head
-
     def encode(self, batch: Batch) -> Memory:
         """Read the inputs."""
-        return _with_copy(self.encoder(batch), batch)
+        memory: Memory = self.encoder(batch)
+        return memory
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
-        return _with_copy(self.encoder.infer(batch, int8), batch)
+        """The same for inference only: on the fast path of the encoder, in 8 bits if set."""
+        return self.encoder.infer(batch, int8)
 
-    def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:
+    def forward(self, batch: Batch, carry: Carry | None = None, sampling_prob: float = 0.0) -> Scored:
         """The loss of a batch.
 
-        `carry` is where running text stands; `own` is how often the decoder is fed its own last output instead of the
-        right one.
+        `carry` is the state that running text goes on from; `sampling_prob` is that of scheduled sampling.
         """
-        if batch.target is None:
-            raise RecipeError("a batch without targets cannot be trained on")
-        loss = self.loss
-        if not isinstance(self.head, TextHead):
-            return self.head.score(self.encode(batch), batch.target, smoothing=loss.label_smoothing)
-        if batch.continues is not None:
-            return score_on(self.head, batch, carry, loss.label_smoothing)
-        return self.head.score(
-            self.encode(batch),
-            batch.target,
-            smoothing=loss.label_smoothing,
-            coverage=loss.coverage,
-            alignment=batch.alignment,
-            alignment_weight=loss.alignment,
-            own=own,
-        )
-
-
-def _with_copy(memory: Memory, batch: Batch) -> Memory:
-    """A memory that says what its places hold, where a batch does: what a head that copies goes by."""
-    held = batch.inputs.get("copy")
-    return memory if held is None else replace(memory, copy=held.values.flatten(1))
+        return self.head.score(self.encode(batch), batch, self.loss, carry, sampling_prob)
 
 
 def build(
@@ -279,7 +236,14 @@ def build(
         shared = encoder.embedding
     below = encoder.lower_size if isinstance(encoder, HierarchicalEncoder) else 0
     writer = TextHead(
-        options.decoder, target_vocabulary, encoder.size, encoder.final_sizes, shared, options.tie != "none", below
+        options.decoder,
+        target_vocabulary,
+        encoder.size,
+        encoder.final_sizes,
+        shared,
+        options.tie != "none",
+        below,
+        encoder.prefix,
     )
     return Model(encoder, writer, loss)
 

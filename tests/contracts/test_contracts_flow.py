@@ -12,7 +12,7 @@ every = pytest.mark.parametrize("name", VARIANTS)
 def forced(name, given):
     m = model(name)
     with torch.no_grad():
-        return m.head.force(m.encode(given), given.target)
+        return m.head.reference_logprobs(m.encode(given), given)
 
 
 @every
@@ -70,9 +70,10 @@ def test_every_parameter_gets_a_finite_gradient_that_is_not_zero(name):
         assert not parameter.numel() or parameter.grad.abs().max() > 1e-9, f"{part} changes nothing"
 
 
-def stepped(m, memory, target):
+def stepped(m, memory, given):
     """Log probabilities and attention of a target, one step at a time."""
-    source, state = m.head.begin(memory)
+    target = given.target
+    source, state = m.head.begin(memory, given)
     tokens = torch.full_like(target.values[:, 0], BOS)
     logps, seen = [], []
     for t in range(target.values.size(1)):
@@ -86,8 +87,8 @@ def stepped(m, memory, target):
 @every
 def test_a_whole_target_at_once_equals_step_by_step_in_outputs_and_gradients(name):
     m, given = fresh(name), batch()
-    logp, weights = m.head.force(m.encode(given), given.target)
-    steps, step_weights = stepped(m, m.encode(given), given.target)
+    logp, weights = m.head.reference_logprobs(m.encode(given), given)
+    steps, step_weights = stepped(m, m.encode(given), given)
     steps = steps * given.target.mask
     assert close(logp, steps)
     assert (weights is None) == (step_weights is None)
@@ -112,9 +113,9 @@ def test_the_loss_is_the_forced_score_with_its_sign_turned(name):
 def test_being_fed_its_own_output_never_is_teacher_forcing(name):
     m, given = model(name), batch()
     memory = m.encode(given)
-    taught = m.head.teach(memory, given.target.values)
-    sampled = m.head.teach(memory, given.target.values, own=1e-12)  # the sampled path, with a coin that never falls
-    assert close(taught.readout, sampled.readout)
+    forced = m.head.teacher_force(memory, given)
+    sampled = m.head.teacher_force(memory, given, sampling_prob=1e-12)  # the sampled path, which never samples
+    assert close(forced.readout, sampled.readout)
 
 
 @every
@@ -124,7 +125,7 @@ def test_a_source_with_nothing_in_it_gives_no_nan_in_loss_weights_or_gradients(n
     assert scored.loss_sum.isfinite()
     scored.loss_sum.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in m.parameters())
-    logp, weights = m.head.force(m.encode(given), given.target)
+    logp, weights = m.head.reference_logprobs(m.encode(given), given)
     assert logp.isfinite().all()
     if weights is not None:
         assert not weights[1].any()
@@ -136,8 +137,8 @@ def test_nothing_that_was_given_is_changed_in_place(name):
     m, given = model(name), batch()
     memory = m.encode(given)
     before = memory.map(lambda t: t.clone())
-    m.head.force(memory, given.target)
-    source, state = m.head.begin(memory)
+    m.head.reference_logprobs(memory, given)
+    source, state = m.head.begin(memory, given)
     kept = state.map(lambda t: t.clone())
     m.head.step(torch.tensor([4, 5, 6]), state, source)
     same = []

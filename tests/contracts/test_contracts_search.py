@@ -1,13 +1,15 @@
 """Contracts of search, held by every registered part."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from contract_parts import SEARCHES, VARIANTS, batch, close, fresh, model
 
 from windlass.core.marks import EOS
-from windlass.core.records import Padded
+from windlass.core.records import Member, Padded
 from windlass.decoding.options import Beam, Greedy
-from windlass.decoding.search import force, search
+from windlass.decoding.search import SearchRequest, search
 
 every = pytest.mark.parametrize("name", VARIANTS)
 
@@ -15,7 +17,7 @@ every = pytest.mark.parametrize("name", VARIANTS)
 def found(m, given, way, nbest=3):
     options = SEARCHES[way] if isinstance(way, str) else way
     with torch.no_grad():
-        return search([m.head], [m.encode(given)], options, nbest=nbest, keys=given.keys)
+        return search([Member(m.head, m.encode(given), given)], SearchRequest(options, nbest, given.keys))
 
 
 def penalty(options):
@@ -41,8 +43,9 @@ def test_a_searchs_score_and_weights_are_those_of_forcing_what_it_found(name):
         for row, hypotheses in enumerate(found(m, given, way)):
             targets = [[*h.ids, EOS] if h.finished else list(h.ids) for h in hypotheses]
             with torch.no_grad():
-                memory = m.encode(batch((row,))).repeat(len(targets))
-            for h, ids, again in zip(hypotheses, targets, force(m.head, memory, Padded.of(targets)), strict=True):
+                alone = batch((row,)).repeat(len(targets))
+                forced = m.head.force(m.encode(alone), replace(alone, target=Padded.of(targets)))
+            for h, ids, again in zip(hypotheses, targets, forced, strict=True):
                 assert (h.ids, h.finished) == (again.ids, again.finished), way
                 assert h.logprobs == pytest.approx(again.logprobs, abs=1e-10), way
                 assert h.score == pytest.approx(again.score / len(ids) ** penalty(options), abs=1e-10), way
@@ -87,9 +90,9 @@ def test_attention_sums_to_one_over_real_places_and_is_zero_on_padding(name):
     mask = given.inputs["source"].mask
     lists = [found(m, given, way) for way in SEARCHES]
     memory = m.encode(given)
-    pair = [m.head, fresh(name, seed=1).head]
-    lists += [search(pair, [memory, memory], SEARCHES[way], nbest=2, keys=given.keys) for way in ("beam", "sample")]
-    lists.append([[h] for h in force(m.head, memory, given.target)])
+    pair = [Member(head, memory, given) for head in (m.head, fresh(name, seed=1).head)]
+    lists += [search(pair, SearchRequest(SEARCHES[way], 2, given.keys)) for way in ("beam", "sample")]
+    lists.append([[h] for h in m.head.force(memory, given)])
     for results in lists:
         for row, hypotheses in enumerate(results):
             for h in hypotheses:
@@ -112,10 +115,10 @@ def test_a_source_with_nothing_in_it_still_has_an_output_without_nan(name):
 def test_in_float32_the_batch_matters_within_a_tolerance_only(name):
     m = fresh(name).float()
     for options in (SEARCHES["beam"], SEARCHES["sample"]):
-        together = search([m.head], [m.encode(batch())], options, keys=batch().keys)
+        together = found(m, batch(), options, nbest=1)
         for row in range(3):
             given = batch((row,))
-            (alone,) = search([m.head], [m.encode(given)], options, keys=given.keys)
+            (alone,) = found(m, given, options, nbest=1)
             assert alone[0].ids == together[row][0].ids
             assert alone[0].logprobs == pytest.approx(together[row][0].logprobs, rel=1e-5, abs=2e-5)
 

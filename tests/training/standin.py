@@ -40,12 +40,11 @@ class Tiny(nn.Module):
         self.head = TextHead(options, vocabulary=12, memory_size=6, final_sizes=())
         self.chances: list[float] = []
 
-    def forward(self, batch: Batch, carry: None = None, own: float = 0.0) -> Scored:
-        self.chances.append(own)
+    def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:
+        self.chances.append(sampling_prob)
         source = batch.inputs["source"]
         states = nn.functional.dropout(self.embedding(source.values), 0.2, self.training)
-        assert batch.target is not None
-        return self.head.score(Memory(states, source.mask, states.mean(1)), batch.target, own=own)
+        return self.head.score(Memory(states, source.mask, states.mean(1)), batch, sampling_prob=sampling_prob)
 
 
 class Vector(nn.Module):
@@ -56,8 +55,8 @@ class Vector(nn.Module):
         self.w = nn.Parameter(torch.full(size, value))
         self.chances: list[float] = []
 
-    def forward(self, batch: Batch, carry: None = None, own: float = 0.0) -> Scored:
-        self.chances.append(own)
+    def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:
+        self.chances.append(sampling_prob)
         count = torch.tensor(batch.size)
         return Scored(((self.w - 1) ** 2).sum() / 2 * count, count)
 

@@ -41,7 +41,7 @@ class Running(nn.Module):
         self.a, self.e = nn.Parameter(torch.tensor(0.5)), nn.Embedding(9, 1)
         self.given: list[tuple[Tensor | None, bool]] = []
 
-    def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:
+    def forward(self, batch: Batch, carry: Carry | None = None, sampling_prob: float = 0.0) -> Scored:
         assert batch.target is not None
         assert batch.continues is not None
         h = torch.zeros(2, 1) if carry is None else carry.layers[0][0]

@@ -266,7 +266,7 @@ class Breaks(Vector):
         super().__init__()
         self.at, self.factor, self.calls = at, factor, 0
 
-    def forward(self, batch, carry=None, own=0.0):
+    def forward(self, batch, carry=None, sampling_prob=0.0):
         self.calls += 1
         scored = super().forward(batch)
         return Scored(scored.loss_sum * self.factor, scored.count) if self.calls > self.at else scored
@@ -301,7 +301,7 @@ def test_a_loss_gone_wrong_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_
 
 def test_a_gradient_that_is_not_finite_stops_the_run(tmp_path):
     class Root(Vector):
-        def forward(self, batch, carry=None, own=0.0):
+        def forward(self, batch, carry=None, sampling_prob=0.0):
             return Scored(self.w.sqrt().sum(), torch.tensor(1))  # its slope at 0 is infinite
 
     with pytest.raises(TrainingError, match="gradient's norm is inf"):

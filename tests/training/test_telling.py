@@ -93,7 +93,7 @@ def test_an_estimate_trains_with_sampling_where_the_run_does():
 
 def test_more_state_and_larger_batches_are_more_memory():
     class Large(Vector):
-        def forward(self, batch, carry=None, own=0.0):
+        def forward(self, batch, carry=None, sampling_prob=0.0):
             wide = (self.w.sum() * torch.ones(1024, 1024)).exp()  # 4 MB kept for the way back
             return Scored(wide.sum(), torch.tensor(1))
 

@@ -62,7 +62,7 @@ class LanguageModel(nn.Module):
         self.stack = Stack(shape.embedding, StackOptions(cell=shape.cell, size=shape.decoder, layers=shape.layers))
         self.output = nn.Linear(shape.decoder, shape.vocabulary)
 
-    def forward(self, batch: Batch, carry: None = None, own: float = 0.0) -> Scored:
+    def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:
         assert batch.target is not None
         states, _ = self.stack(self.embedding(batch.inputs["source"].values))
         gold = batch.target.values.flatten()

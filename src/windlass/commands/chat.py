@@ -12,7 +12,7 @@ from windlass.commands.shared import app, load_bundles, say, search_for
 from windlass.core.errors import WindlassError
 from windlass.data.dialogs import said_before
 from windlass.decoding.options import SearchOptions
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 
 MARK = "> "
 

@@ -113,13 +113,13 @@ def tell_scores(bundle: Bundle, examples: Sequence[Example], json_: bool) -> Non
             content = {
                 "text": found.text,
                 "logprob": found.score,
-                "tokens": found.tokens,
-                "probabilities": found.probabilities,
+                "tokens": found.answer.tokens,
+                "probabilities": found.answer.probabilities,
                 "unknown": found.unknown,
             }
             print(json.dumps(content, ensure_ascii=False))
         else:
-            many = len(found.probabilities)
+            many = len(found.answer.probabilities)
             begin = " ".join(found.text[:60].split())
             print(f"{found.score:.4f}\t{many} tokens\t{example.place}\t{begin}")
     sys.stdout.flush()

@@ -30,7 +30,8 @@ from windlass.experiment.run import baseline_metrics
 from windlass.explain.attention import draw, explain, self_attention
 from windlass.explain.confusion import draw_confusion
 from windlass.explain.render import sheet
-from windlass.inference.evaluate import alignment_figures, evaluate, predict, score
+from windlass.inference.evaluate import alignment_figures, evaluate
+from windlass.inference.predict import predict, score
 from windlass.metrics.text import signatures
 
 
@@ -93,7 +94,7 @@ def evaluate_command(
         "baseline_name": cheap.name if cheap else None,
         "examples": found.examples,
         "unknown": sum(bool(p.unknown) for p in found.predictions),
-        "unread": sum(p.unread > 0 for p in found.predictions),
+        "unread": sum(p.places.unread > 0 for p in found.predictions),
         "seconds": round(perf_counter() - started, 2),
         "search": None if options is None else options.model_dump(mode="json"),
         "models": [str(path) for path in (folder, *(also or []))],
@@ -188,7 +189,7 @@ def predict_command(
         texts: list[Source] = [given(line) if documents else line for line in lines]
         for prediction in predict(bundles, texts, options, nbest, first_key=done):
             done += 1
-            longer += prediction.unread > 0
+            longer += prediction.places.unread > 0
             cut += not prediction.finished
             unknown += bool(prediction.unknown)
             if prediction.unknown and unknown <= NOTES and not json_:
@@ -211,7 +212,7 @@ def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, format: st
     while portion := list(islice(blocks, SIZE)):
         predictions = predict(bundles, [block.words for block in portion])
         for block, prediction in zip(portion, predictions, strict=True):
-            print("\n".join(block.written(prediction.tokens)) + "\n")
+            print("\n".join(block.written(prediction.answer.tokens)) + "\n")
     for finding in found.entries[:NOTES]:
         say(str(finding))
 
@@ -224,9 +225,9 @@ def _never_seen(prediction: Prediction) -> str:
 def _line(prediction: Prediction, as_json: bool) -> str:
     if as_json:
         return json.dumps(asdict(prediction), ensure_ascii=False)
-    if prediction.offsets:  # tags, each behind its word
-        words = ["_".join(word.split()) for word in prediction.source_tokens]
-        return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.tokens, strict=True))
+    if prediction.places.offsets and prediction.answer.by_place():  # tags, each behind its word
+        words = ["_".join(word.split()) for word in prediction.places.names]
+        return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.answer.tokens, strict=True))
     texts = [p.text for p in (prediction, *prediction.alternatives)]
     return "\t".join(" ".join(text.split("\n")) for text in texts)
 
@@ -296,8 +297,9 @@ def explain_command(
         source = given(_file_or_text(text))
         text = shorten(text, 60)
     found = explain(bundle, source, target, options)
-    if found.unread:
-        say(f"the model does not read the last {found.unread:,} words of it, or what is too long in its sentences")
+    if found.places.unread:
+        unread = f"{found.places.unread:,} words"
+        say(f"the model does not read the last {unread} of it, or what is too long in its sentences")
     if found.unknown:
         say(_never_seen(found))
     if target is not None and (new := bundle.codecs.target.unknown(target)):

@@ -21,7 +21,8 @@ from windlass.core.tensors import write_bytes
 from windlass.data.running import joined_ids
 from windlass.experiment.data import Data, examples_of, fingerprint, read_data
 from windlass.experiment.run import run
-from windlass.inference.evaluate import evaluate, predict
+from windlass.inference.evaluate import evaluate
+from windlass.inference.predict import predict
 from windlass.recipe import Recipe
 from windlass.training.observe import Plan, Silent, Step
 from windlass.training.progress import seconds_left, share_done

@@ -12,9 +12,10 @@ A record is frozen. `map` rebuilds it with a function applied to every tensor, h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor
@@ -109,15 +110,31 @@ class Batch(Record):
     """
 
     inputs: dict[str, Padded]
-    target: Padded | None  # ids that end with the end mark; the mask is the loss mask
+    target: Padded | None  # of texts, ids that end with the end mark; the mask is the loss mask
     keys: Tensor  # (B,) which examples these are
     alignment: Tensor | None = None  # (B, T, S) gold attention; a row of zeros where nothing is known
     continues: Tensor | None = None  # (B,) of running text: the row goes on from that of the batch before
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.keys.numel()
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many places of the source are real in each row, words of sentences counted one by one: (B,).
+
+        >>> Batch({"source": Padded.nested([[[4, 5], [6]]])}, None, torch.arange(1)).lengths.tolist()
+        [3]
+        """
+        source = self.inputs.get("source")
+        return torch.zeros_like(self.keys) if source is None else source.mask.flatten(1).sum(1)
+
+    @property
+    def copyable(self) -> Tensor | None:
+        """What the places of the source hold, in the target's vocabulary extended by the row's own words: (B, S)."""
+        held = self.inputs.get("copy")
+        return None if held is None else held.values.flatten(1)
 
 
 @dataclass(frozen=True)
@@ -132,14 +149,8 @@ class Memory(Record):
     mask: Tensor  # (B, S)
     summary: Tensor  # (B, D)
     final: tuple[CellState, ...] = ()  # the last state of every layer, to start a stacked decoder
-    prefix: Padded | None = None  # ids a decoder must read before it begins
-    limit: Tensor | None = None  # (B,) the length of the source, which bounds the length of the target
-    layout: str = "tokens"  # what the S places are
-    second: Memory | None = None  # of a pair: what was made of the second text
-    links: Tensor | None = None  # (B, S of the second, S) of a pair: how the second text's words look at the first's
-    copy: Tensor | None = None  # (B, S) ids of the places in the target's vocabulary, extended by the row's own words
-    lower: Memory | None = None  # where places are sentences: their words, (B, P * S, Dw), a sentence after the other
-    within: Tensor | None = None  # (B, P, S) how much each word counted in its sentence, where that was weighed
+    places: str = "tokens"  # what the S places are: tokens, sentences; open to a grid, frames, a spectrogram
+    parts: dict[str, Memory] = field(default_factory=dict)  # the words of sentences, the second text of a pair
 
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
@@ -149,6 +160,15 @@ class Memory(Record):
             torch.zeros(rows, 0, dtype=torch.bool, device=device),
             torch.zeros(rows, 0, device=device),
         )
+
+    @classmethod
+    def of_weights(cls, weights: Tensor, mask: Tensor) -> Memory:
+        """Attention that an encoder computed, as a part of its memory: the states (B, S, S') are distributions.
+
+        >>> Memory.of_weights(torch.ones(2, 3, 4) / 4, torch.ones(2, 3) > 0).states.shape
+        torch.Size([2, 3, 4])
+        """
+        return cls(weights, mask, weights.new_zeros(weights.size(0), 0))
 
 
 @dataclass(frozen=True)
@@ -214,6 +234,29 @@ class Hypothesis:
     finished: bool = True  # False where the length limit cut a text off
     distribution: Tensor | None = None  # (V,) or (S, V) the probability of every label or tag
     value: float | None = None  # a number, from a head that predicts one
+    total: float | None = None  # log probability of the whole output, where it is not the sum of `logprobs`
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the whole output; of a text that was cut off, of any text that begins with it.
+
+        >>> round(Hypothesis(ids=(5,), score=-0.5, logprobs=(-0.5, -0.5)).confidence, 4)
+        0.3679
+        """
+        return math.exp(sum(self.logprobs) if self.total is None else self.total)
+
+
+class Member(NamedTuple):
+    """One model of an ensemble as prediction sees it: its head, and what it has read.
+
+    >>> Member(None, Memory.empty(2)).int8
+    False
+    """
+
+    head: Any
+    memory: Memory
+    batch: Batch | None = None
+    int8: bool = False  # whether the head multiplies in 8 bits
 
 
 @dataclass(frozen=True)
@@ -259,75 +302,89 @@ class Places:
 
 
 @dataclass(frozen=True)
-class TextAnswer:
+class Answer:
+    """What a prediction says. Every target side has an answer of its own, which adds what it knows to these."""
+
+    tokens: tuple[str, ...] = ()  # the tokens of a text, the tags of words, one label
+    probabilities: tuple[float, ...] = ()  # of every token; of a text that ended, also of the end mark
+
+    def by_label(self) -> Mapping[str, float]:
+        """The probability of every label that could have been chosen, the most probable first."""
+        return {}
+
+    def by_place(self) -> Mapping[str, tuple[float, ...]]:
+        """The probability of every tag at every place."""
+        return {}
+
+
+@final
+@dataclass(frozen=True)
+class TextAnswer(Answer):
     """A text that a decoder wrote.
 
-    >>> TextAnswer(("k", "a"), (0.9, 0.8, 0.9)).kind
-    'text'
+    >>> len(TextAnswer(("k", "a"), (0.9, 0.8, 0.9)).probabilities)
+    3
     """
 
-    tokens: tuple[str, ...]
-    probabilities: tuple[float, ...]  # of every token and, where the text ended, of the end mark
-    finished: bool = True  # False where the length limit cut it off
-    kind: Literal["text"] = "text"
+    kind: str = "text"
 
 
+@final
 @dataclass(frozen=True)
-class LabelAnswer:
+class LabelAnswer(Answer):
     """One label of several.
 
-    >>> LabelAnswer("spam", {"spam": 0.9, "ham": 0.1}).kind
-    'label'
+    >>> LabelAnswer(("spam",), (0.9,), {"spam": 0.9, "ham": 0.1}).label
+    'spam'
     """
 
-    label: str
-    probabilities: dict[str, float]  # of every label, the most probable first
-    kind: Literal["label"] = "label"
+    labels: dict[str, float] = field(default_factory=dict)  # every label, the most probable first
+    kind: str = "label"
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return self.tokens[0]
+
+    def by_label(self) -> Mapping[str, float]:
+        """The probability of every label."""
+        return self.labels
 
 
+@final
 @dataclass(frozen=True)
-class TagsAnswer:
+class TagsAnswer(Answer):
     """A tag for every place.
 
-    >>> TagsAnswer(("DET", "NOUN"), (0.9, 0.8)).kind
-    'tags'
+    >>> TagsAnswer(("DET", "NOUN"), (0.9, 0.8)).spans
+    ()
     """
 
-    tags: tuple[str, ...]
-    probabilities: tuple[float, ...]  # of every tag
     spans: tuple[Span, ...] = ()  # the parts of the input that the tags mark
-    distribution: dict[str, tuple[float, ...]] = field(default_factory=dict)  # each tag's probability at every place
-    kind: Literal["tags"] = "tags"
+    distribution: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags that are probable anywhere
+    kind: str = "tags"
 
-
-Answer = TextAnswer | LabelAnswer | TagsAnswer
-"""What a prediction can be; one record a head."""
+    def by_place(self) -> Mapping[str, tuple[float, ...]]:
+        """The probability of every tag at every place."""
+        return self.distribution
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a user gets for one input.
+    """What a user gets for one input; `asdict` of it is the JSON that commands print (docs/predictions.md).
 
-    >>> p = Prediction(text="k a t", tokens=("k", "a", "t"), score=-0.1, confidence=0.9)
-    >>> p.text
-    'k a t'
+    >>> p = Prediction("k a t", TextAnswer(("k", "a", "t"), (0.9, 0.9, 0.9, 1.0)), score=-0.1, confidence=0.73)
+    >>> p.text, p.answer.kind
+    ('k a t', 'text')
     """
 
     text: str
-    tokens: tuple[str, ...]
-    score: float  # normalised log probability, as the search ranks
-    confidence: float  # probability of the whole output under the model, 0 to 1
-    probabilities: tuple[float, ...] = ()  # of every token (label, tag), and of the end of a text
-    source_tokens: tuple[str, ...] = ()
-    attention: tuple[tuple[float, ...], ...] | None = None  # a row a token (and the end), over source_tokens
+    answer: Answer
+    places: Places = Places("none", ())  # what the model read
+    score: float = 0.0  # log probability; of a text, normalised by length as the search ranks
+    confidence: float = 1.0  # probability of the whole answer under the model, 0 to 1
+    attention: tuple[tuple[float, ...], ...] | None = None  # rows over `places`: see docs/predictions.md
+    word_attention: tuple[tuple[float, ...], ...] = ()  # of sentences: the weight of every word within its sentence
     unknown: tuple[str, ...] = ()  # what in the input the model has never seen
+    finished: bool = True  # False where the length limit cut a text off
     alternatives: tuple[Prediction, ...] = ()  # the rest of the n-best list
-    finished: bool = True  # False where the length limit cut it off
-    labels: dict[str, float] = field(default_factory=dict)  # of a label: the probability of each
-    offsets: tuple[tuple[int, int], ...] = ()  # of tags: where in the input each of source_tokens is
-    spans: tuple[Span, ...] = ()  # of tags: the parts of the input that they name
-    chances: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags: each one's probability at each word
-    second_tokens: tuple[str, ...] = ()  # of a pair: those of the second text; attention has a row for each
-    words: tuple[tuple[str, ...], ...] = ()  # of a document, whose source_tokens are sentences: the words of each
-    word_weights: tuple[tuple[float, ...], ...] = ()  # how much each of these counted in its sentence, if weighed
-    unread: int = 0  # of a document: how many words are beyond what the model reads

@@ -8,69 +8,113 @@ A step leaves a `_Trail` of tensors behind and reads nothing out of them; output
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS, PAD, UNK
-from windlass.core.records import Hypothesis, Memory, Padded, Record
+from windlass.core.records import Batch, Hypothesis, Member, Padded, Record
 from windlass.decoding.choose import best, block_ngrams, draw
 from windlass.decoding.constraint import Constraint
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
-from windlass.decoding.walk import Steps, Walker, prepared
+from windlass.decoding.walk import Walker
 
 LEAVING = 8
 """A batch is made smaller when one in so many of its sentences is done: to leave copies all that stays."""
 
 
+@dataclass(frozen=True)
+class SearchRequest:
+    """What to search for.
+
+    >>> SearchRequest(Beam(size=3), nbest=2).options.size
+    3
+    """
+
+    options: SearchOptions | None = None  # None for a head that does not search
+    nbest: int = 1  # how many hypotheses: the best of a beam, which is at least as wide, or as many samples
+    keys: Tensor | None = None  # (B,) name the rows for sampling, so that a row's draws do not depend on its batch
+    constraint: Constraint | None = None  # what may be written; scores stay the model's
+    forbidden: tuple[int, ...] = ()  # tokens that are never written
+
+
 @torch.inference_mode()
-def search(
-    heads: Sequence[Steps],
-    memories: Sequence[Memory],
-    options: SearchOptions,
-    nbest: int = 1,
-    keys: Tensor | None = None,
-    constraint: Constraint | None = None,
-) -> list[list[Hypothesis]]:
-    """Find outputs for every row of a memory (one memory a head).
+def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
+    """Find outputs for every row of a memory; several members are an ensemble.
 
-    `nbest` is how many to return: the best of a beam (which is at least so wide), or so many samples; greedy search
-    has one. `keys` (B,) name the rows for sampling. A `constraint` says what may be written; scores stay the model's.
-
+    >>> from windlass.core.records import Memory
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> [len(found) for found in search([head], [memory], Beam(size=3), nbest=2)]
+    >>> [len(found) for found in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
     [2, 2]
     """
-    walker = Walker([prepared(head) for head in heads])
-    limits = _limits(memories[0], options)
+    options, constraint = request.options or Beam(), request.constraint
+    limits = _limits(members[0], options)
     if not limits.numel():
         return []
     if constraint is not None:
         if options.block_ngrams:
             raise RecipeError("block_ngrams may leave nothing that is well-formed: leave it out")
         limits = torch.maximum(limits, constraint.shortest)
-    keys = torch.arange(limits.numel()) if keys is None else keys.cpu()
+    walker, history = Walker(members), _History(limits, options, request)
     if isinstance(options, Beam):
-        return _beam(walker, memories, options, nbest, limits, constraint)
+        return _beam(walker, options, request.nbest, limits, history)
+    keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
     if isinstance(options, Sample):
         found: list[list[Hypothesis]] = [[] for _ in range(limits.numel())]
-        for copy in range(nbest):
-            drawn = _unroll(walker, memories, options, limits, keys + (copy << 40), constraint)
-            for hypotheses, one in zip(found, drawn, strict=True):
+        for copy in range(request.nbest):
+            draws = _single(walker, options, limits, keys + (copy << 40), _History(limits, options, request))
+            for hypotheses, one in zip(found, _hypotheses(list(draws), limits), strict=True):
                 hypotheses.append(one)
         return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in found]
-    return [[one] for one in _unroll(walker, memories, options, limits, keys, constraint)]
+    return [[one] for one in _hypotheses(list(_single(walker, options, limits, keys, history)), limits)]
 
 
-def _limits(memory: Memory, options: SearchOptions) -> Tensor:
-    lengths = memory.limit if memory.limit is not None else memory.mask.sum(1)
+@torch.inference_mode()
+def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[int] = ()) -> Iterator[int]:
+    """The tokens of one output as greedy search or sampling finds them, without the end mark.
+
+    A `prompt` is a forced prefix of the output; only what follows it is returned.
+
+    >>> from windlass.core.records import Memory
+    >>> from windlass.heads.options import TextHeadOptions
+    >>> from windlass.heads.text import TextHead
+    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=()).eval()
+    >>> request = SearchRequest(Sample(seed=3, length_plus=6))
+    >>> first, second = (list(stream([Member(head, Memory.empty(1))], request, prompt=[5, 6])) for _ in range(2))
+    >>> first == second, len(first) <= 6
+    (True, True)
+    """
+    options = request.options or Sample()
+    if isinstance(options, Beam):
+        raise RecipeError("beam search finds its output at the end: use sample or greedy to stream")
+    fed = [BOS, *prompt]
+    limits = _limits(members[0], options)
+    assert limits.numel() == 1
+    if len(fed) > 1:  # all but its last token, which is the first that a step reads
+        members = [m._replace(batch=_prefixed(m, fed[:-1])) for m in members]
+    keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
+    history = _History(limits, options, request, prompt)
+    for trail in _single(Walker(members), options, limits, keys, history, first=fed[-1]):
+        token = int(trail.token)
+        if token == EOS:
+            return
+        yield token
+
+
+def _prefixed(member: Member, prefix: list[int]) -> Batch:
+    device = member.memory.summary.device
+    batch = member.batch or Batch({}, None, torch.zeros(1, dtype=torch.long, device=device))
+    return replace(batch, inputs={**batch.inputs, "prefix": Padded.of([prefix]).to(device)})
+
+
+def _limits(member: Member, options: SearchOptions) -> Tensor:
+    lengths = member.memory.mask.sum(1) if member.batch is None else member.batch.lengths
     return (lengths * options.length_factor + options.length_plus).long().clamp(min=1)
 
 
@@ -79,11 +123,13 @@ class _History:
     the state of a constraint, where there is one.
     """
 
-    def __init__(self, limits: Tensor, options: SearchOptions, constraint: Constraint | None):
-        self.n, self.constraint = options.block_ngrams, constraint
-        self.never = torch.tensor([PAD, BOS] if options.unknown else [PAD, BOS, UNK], device=limits.device)
-        self.tokens = torch.empty(limits.numel(), 0, dtype=torch.long, device=limits.device) if self.n else None
-        self.state = None if constraint is None else constraint.begin(limits)
+    def __init__(self, limits: Tensor, options: SearchOptions, request: SearchRequest, prompt: Sequence[int] = ()):
+        self.n, self.constraint = options.block_ngrams, request.constraint
+        never = {PAD, BOS, *request.forbidden, *([] if options.unknown else [UNK])}
+        self.never = torch.tensor(sorted(never), device=limits.device)
+        before = torch.tensor([list(prompt)], dtype=torch.long, device=limits.device)
+        self.tokens = before.expand(limits.numel(), -1) if self.n else None
+        self.state = None if self.constraint is None else self.constraint.begin(limits)
 
     def forbid(self, logprobs: Tensor) -> Tensor:
         """Rule out the marks that no target holds, repeated runs, what the constraint does; if told, the unknown."""
@@ -118,21 +164,19 @@ class _Trail:
     weights: Tensor | None  # (b * K, S) attention when the token was chosen; a row a parent
 
 
-def _unroll(
+def _single(
     walker: Walker,
-    memories: Sequence[Memory],
     options: Greedy | Sample,
     limits: Tensor,
     keys: Tensor,
-    constraint: Constraint | None,
-) -> list[Hypothesis]:
-    """Follow one hypothesis a sentence, greedily or by chance."""
+    history: _History,
+    first: int = BOS,
+) -> Iterator[_Trail]:
+    """Follow one hypothesis a sentence, greedily or by sampling, a step at a time."""
     B, device = limits.numel(), limits.device
-    walk = walker.begin(memories)
-    tokens = torch.full((B,), BOS, device=device)
+    walk = walker.begin()
+    tokens = torch.full((B,), first, device=device)
     rows = torch.arange(B, device=device)  # which sentence each live row is
-    history = _History(limits, options, constraint)
-    trails: list[_Trail] = []
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     soonest = int(limits.min())
     for t in range(int(limits.max())):
@@ -144,7 +188,7 @@ def _unroll(
         else:
             chosen, picked = best(allowed, 1)
             tokens = picked[:, 0]
-        trails.append(_Trail(rows, None, tokens[:, None], chosen, weights))
+        yield _Trail(rows, None, tokens[:, None], chosen, weights)
         done = done | (tokens == EOS)
         if t + 1 >= soonest:
             done = done | (left <= t + 1)
@@ -156,6 +200,10 @@ def _unroll(
             live = (~done).nonzero().squeeze(1)
             walk, rows, tokens, left, done = walk.keep(live, live), rows[live], tokens[live], left[live], done[live]
             history.keep(live)
+
+
+def _hypotheses(trails: list[_Trail], limits: Tensor) -> list[Hypothesis]:
+    """The one hypothesis of every sentence."""
     ends = [[(limit - 1, 0)] for limit in limits.tolist()]
     return [found[0] for found in _read(trails, ends, 0.0)]
 
@@ -179,14 +227,7 @@ class _Pool(Record):
         return _Pool(pick(self.score, other.score), pick(self.step, other.step), pick(self.beam, other.beam))
 
 
-def _beam(
-    walker: Walker,
-    memories: Sequence[Memory],
-    options: Beam,
-    nbest: int,
-    limits: Tensor,
-    constraint: Constraint | None,
-) -> list[list[Hypothesis]]:
+def _beam(walker: Walker, options: Beam, nbest: int, limits: Tensor, history: _History) -> list[list[Hypothesis]]:
     """Keep K hypotheses a sentence until no live one can still enter its n-best list.
 
     An end counts where it is among the K best continuations, so that a beam of 1 is greedy search.
@@ -196,13 +237,12 @@ def _beam(
     B, device = limits.numel(), limits.device
     M = max(nbest, 1)
     K = max(options.size, M)  # a list of M needs a beam that can hold it
-    walk = walker.begin(memories)
+    walk = walker.begin()
     total = torch.full((B, K), -torch.inf, device=device, dtype=torch.float64)
     total[:, 0] = 0.0  # all hypotheses are the same at first: only one may speak
     tokens = torch.full((B,), BOS, device=device)
     rows = torch.arange(B, device=device)
     each, here = rows[:, None] * K, torch.arange(K, device=device)
-    history = _History(limits, options, constraint)
     trails: list[_Trail] = []
     nothing = torch.zeros(B, M, dtype=torch.long, device=device)
     pool = _Pool(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)
@@ -314,25 +354,12 @@ def _hypothesis(steps: list[tuple[int, float]], weights: Tensor | None, length_p
     )
 
 
-class Forced(Protocol):
-    """A head that can score a given target."""
+def forced_hypotheses(target: Padded, logprobs: Tensor, weights: Tensor | None) -> list[Hypothesis]:
+    """Given targets, with their end marks, as hypotheses: log probabilities (B, T), attention (B, T, S).
 
-    def force(self, memory: Memory, target: Padded) -> tuple[Tensor, Tensor | None]:
-        """Log probabilities (B, T) and attention (B, T, S)."""
-
-
-@torch.no_grad()
-def force(head: Forced, memory: Memory, target: Padded) -> list[Hypothesis]:
-    """Score given targets (with their end marks) instead of searching for them.
-
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
-    >>> memory = Memory(torch.randn(1, 5, 6), torch.ones(1, 5) > 0, torch.randn(1, 6))
-    >>> force(head, memory, Padded.of([[7, 8, EOS]]))[0].ids
+    >>> forced_hypotheses(Padded.of([[7, 8, EOS]]), torch.zeros(1, 3), None)[0].ids
     (7, 8)
     """
-    logprobs, weights = head.force(memory, target)
     found = []
     for row, length in enumerate(target.lengths.tolist()):
         ids = target.values[row, :length].tolist()

@@ -10,13 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from windlass.core.records import Memory, Record
+from windlass.core.records import Batch, Member, Memory, Record
 
 
 class Steps(Protocol):
     """A head as a search sees it. The source holds a row a sentence, the state a row a hypothesis."""
 
-    def begin(self, memory: Memory) -> tuple[Any, Any]:
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[Any, Any]:
         """Return source and state before the first token."""
 
     def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
@@ -77,25 +77,26 @@ class Walk(Record):
 
 
 class Walker:
-    """One head, or an ensemble: the mean of the heads' probabilities.
+    """One model, or an ensemble: the mean of the models' probabilities.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
-    >>> walker = Walker([head, head])
-    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> logprobs, walk, weights = walker.step(torch.tensor([2, 2]), walker.begin([memory, memory]))
+    >>> member = Member(head, Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
+    >>> walker = Walker([member, member])
+    >>> logprobs, walk, weights = walker.step(torch.tensor([2, 2]), walker.begin())
     >>> bool(torch.allclose(logprobs.exp().sum(1), torch.ones(2)))
     True
     """
 
-    def __init__(self, heads: Sequence[Steps]):
-        self.heads = heads
-        self.owned = all(isinstance(head, Owned) for head in heads)
+    def __init__(self, members: Sequence[Member]):
+        self.members = members
+        self.heads: list[Steps] = [prepared(member.head) for member in members]
+        self.owned = all(isinstance(head, Owned) for head in self.heads)
 
-    def begin(self, memories: Sequence[Memory]) -> Walk:
-        """Stand before the first token in every model."""
-        pairs = [head.begin(memory) for head, memory in zip(self.heads, memories, strict=True)]
+    def begin(self) -> Walk:
+        """The state of every model before the first token."""
+        pairs = [head.begin(m.memory, m.batch) for head, m in zip(self.heads, self.members, strict=True)]
         return Walk(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
 
     def step(self, tokens: Tensor, walk: Walk) -> tuple[Tensor, Walk, Tensor | None]:

@@ -112,4 +112,4 @@ class AttentionEncoder(TokenEncoder):
             x, weights = layer(x, source.mask)
             seen.append(weights)
         states = self.last(x) * source.mask[..., None]
-        return Memory(states, source.mask, mean(states, source.mask), limit=source.lengths), tuple(seen)
+        return Memory(states, source.mask, mean(states, source.mask)), tuple(seen)

@@ -50,6 +50,8 @@ class Encoder(nn.Module, ABC):
     """The length of a memory's states and of its summary: D."""
     final_sizes: tuple[tuple[int, ...], ...]
     """The lengths of the parts of every layer's last state."""
+    prefix: str = "prefix"
+    """The input that a decoder reads before it writes, where a batch has it."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Memory:

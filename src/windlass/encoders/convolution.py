@@ -47,4 +47,4 @@ class ConvolutionEncoder(TokenEncoder):
         """Slide over the tokens of `source`."""
         source = batch.inputs["source"]
         states = self.layers(self.vectors(batch), source.mask)
-        return Memory(states, source.mask, largest(states, source.mask), limit=source.lengths)
+        return Memory(states, source.mask, largest(states, source.mask))

@@ -66,7 +66,7 @@ class HierarchicalEncoder(Encoder):
     >>> level = {"cell": "gru", "size": 4}
     >>> encoder = HierarchicalEncoder.Options(words=level, sentences=level).build(vocabulary=10)
     >>> memory = encoder(Batch({"source": Padded.nested([[[5, 6, 7], [8]], [[9]]])}, None, torch.arange(2)))
-    >>> memory.states.shape, memory.mask.tolist(), memory.within.shape
+    >>> memory.states.shape, memory.mask.tolist(), memory.parts["word_attention"].states.shape
     (torch.Size([2, 2, 8]), [[True, True], [True, False]], torch.Size([2, 2, 3]))
     """
 
@@ -132,12 +132,12 @@ class HierarchicalEncoder(Encoder):
         vectors, within, lower = self._sentences(values.flatten(0, 1), mask.flatten(0, 1), words)
         states, final = sentences(vectors.view(B, P, -1), real)
         summary = ends(states, real, bool(self.sentences.backward_cells))
-        limit = mask.sum((1, 2))
-        below = None
+        parts = {}
         if lower is not None:
-            below = Memory(lower.view(B, P * S, -1), mask.flatten(1), summary, limit=limit)
-        weights = None if within is None else within.view(B, P, S)
-        return Memory(states, real, summary, final, limit=limit, layout="sentences", lower=below, within=weights)
+            parts["words"] = Memory(lower.view(B, P * S, -1), mask.flatten(1), summary)
+        if within is not None:
+            parts["word_attention"] = Memory.of_weights(within.view(B, P, S), real)
+        return Memory(states, real, summary, final, "sentences", parts)
 
     def _sentences(
         self, values: Tensor, mask: Tensor, words: Stack | QuickStack

@@ -63,13 +63,14 @@ class PairEncoder(Encoder):
     m_j = relu(W [k_j; c_j; k_j - c_j; k_j * c_j] + b)             then, if told, a recurrence over all m_j
 
     Both texts are treated so, with the same weights (Parikh et al. 2016; with a recurrence Chen et al. 2017). The
-    memory has the first text's states, and the second's behind them; `links` are the second's words over the first's.
+    memory holds the first text's states; its part `second` holds the second's, `cross_attention` the weights a of the
+    second text's words over the first's.
 
     >>> from windlass.core.records import Padded
     >>> options = PairEncoder.Options(reader={"kind": "recurrent", "size": 3}, attention={"size": 5})
     >>> inputs = {"source": Padded.of([[5, 6, 7], [8]]), "second": Padded.of([[5, 6], [9]])}
     >>> memory = options.build({"source": 10})(Batch(inputs, None, torch.arange(2)))
-    >>> memory.states.shape, memory.second.states.shape, memory.links.shape
+    >>> memory.states.shape, *(memory.parts[name].states.shape for name in ("second", "cross_attention"))
     (torch.Size([2, 3, 5]), torch.Size([2, 2, 5]), torch.Size([2, 2, 3]))
     """
 
@@ -103,7 +104,7 @@ class PairEncoder(Encoder):
         """Read `source` and `second`."""
         first: Memory = self.reader(batch)
         second: Memory = (self.other or self.reader)(_second(batch))
-        return replace(first, second=second) if self.compare is None else self.compare(first, second)
+        return replace(first, parts={"second": second}) if self.compare is None else self.compare(first, second)
 
 
 def _second(batch: Batch) -> Batch:
@@ -130,7 +131,8 @@ class _Compare(nn.Module):
         """Compare each text's words with what they find in the other."""
         there, _ = self.attend(first.states, self.attend.prepare(second))
         here, links = self.attend(second.states, self.attend.prepare(first))
-        return replace(self._judge(first, there), second=self._judge(second, here), links=links)
+        parts = {"second": self._judge(second, here), "cross_attention": Memory.of_weights(links, second.mask)}
+        return replace(self._judge(first, there), parts=parts)
 
     def _judge(self, memory: Memory, found: Tensor) -> Memory:
         own = memory.states
@@ -138,7 +140,7 @@ class _Compare(nn.Module):
         states = self._drop(torch.relu(self.layer(self._drop(seen)))) * memory.mask[..., None]
         if self.stack is not None:
             states, _ = self.stack(states, memory.mask)
-        return Memory(states, memory.mask, mean(states, memory.mask), limit=memory.limit)
+        return Memory(states, memory.mask, mean(states, memory.mask))
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)

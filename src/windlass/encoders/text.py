@@ -74,7 +74,7 @@ class RecurrentEncoder(TokenEncoder):
         if self.stack.backward_cells:
             half = self.size // 2
             summary = torch.cat([summary[:, :half], states[:, 0, half:]], dim=1)
-        return Memory(states, source.mask, summary, final, limit=source.lengths)
+        return Memory(states, source.mask, summary, final)
 
 
 @final
@@ -84,9 +84,8 @@ class PrefixEncoder(Encoder):
     One recurrent network then runs over source, separator and target: a language model with a forced beginning.
 
     >>> from windlass.core.records import Padded
-    >>> memory = PrefixEncoder()(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2)))
-    >>> memory.prefix.values.tolist()
-    [[5, 6, 7], [8, 0, 0]]
+    >>> PrefixEncoder()(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2))).states.shape
+    torch.Size([2, 0, 0])
     """
 
     class Options(EncoderBase):
@@ -101,12 +100,11 @@ class PrefixEncoder(Encoder):
 
     size = 0
     final_sizes = ()
+    prefix = "source"
 
     def forward(self, batch: Batch) -> Memory:
-        """Hand the tokens on."""
-        source = batch.inputs["source"]
-        empty = Memory.empty(batch.size, source.values.device)
-        return Memory(empty.states, empty.mask, empty.summary, prefix=source, limit=source.lengths)
+        """An empty memory: the decoder finds the tokens in the batch."""
+        return Memory.empty(batch.size, batch.keys.device)
 
 
 @final

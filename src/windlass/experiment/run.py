@@ -173,7 +173,9 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
         ("source", told, getattr(one, "embedding", None), bundle.codecs.source.tokens) for one in readers
     ]
     if options.decoder is not None:
-        sides.append(("target", options.decoder.embedding, bundle.model.writer.embedding, bundle.codecs.written))
+        sides.append(
+            ("target", options.decoder.embedding, getattr(bundle.model.head, "embedding", None), bundle.codecs.written)
+        )
     for side, embedding, module, codec in sides:
         if isinstance(embedding, Vectors) and isinstance(module, Embedding):
             words = [codec.token(i) for i in range(len(codec))]

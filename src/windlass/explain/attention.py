@@ -17,7 +17,7 @@ from windlass.decoding.options import SearchOptions
 from windlass.encoders.attention import AttentionEncoder
 from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
-from windlass.inference.evaluate import predict, score
+from windlass.inference.predict import predict, score
 
 
 def explain(bundle: Bundle, text: Source, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
@@ -28,7 +28,7 @@ def explain(bundle: Bundle, text: Source, target: str | None = None, search: Sea
     >>> from windlass.recipe import Recipe
     >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> found = explain(Bundle.new(Recipe(), Codecs(codec, codec)), "ab", target="ba")
-    >>> len(found.attention), found.source_tokens
+    >>> len(found.attention), found.places.names
     (3, ('a', 'b', '</s>'))
     """
     if not joined(text).strip():
@@ -83,12 +83,12 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )
         return path
-    if predictions and all(p.words for p in predictions):
+    if predictions and all(p.places.within for p in predictions):
         return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
-        if p.chances:  # of tags: how probable each is at each word
-            heats.append(Heat(tuple(p.chances.values()), p.source_tokens, tuple(p.chances), p.text))
+        if p.answer.by_place():  # of tags: how probable each is at each word
+            heats.append(Heat(tuple(p.answer.by_place().values()), p.places.names, tuple(p.answer.by_place()), p.text))
             continue
         if p.attention is None:
             raise WindlassError(
@@ -96,6 +96,7 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
                 "has none); "
                 "name the file .json for tokens and probabilities"
             )
-        rows = p.second_tokens or p.tokens  # of a pair, the second text's words over the first's
-        heats.append(Heat(p.attention, p.source_tokens, rows, p.text or None))
+        second = p.places.parts.get("second")  # of a pair, the second text's words over the first's
+        rows = p.answer.tokens if second is None else second.names
+        heats.append(Heat(p.attention, p.places.names, rows, p.text or None))
     return sheet(heats, path, title)

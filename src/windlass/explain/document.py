@@ -58,17 +58,19 @@ class Line:
 def lines(prediction: Prediction) -> list[Line]:
     """What is drawn of a document.
 
-    >>> found = Prediction("x", ("x",), 0.0, 1.0, source_tokens=("A cat.",), words=(("A", "cat", "."),),
-    ...     word_weights=((0.2, 0.6, 0.2),), attention=((1.0,),))
+    >>> from windlass.core.records import Places, TextAnswer
+    >>> places = Places("sentences", ("A cat.",), within=(Places("words", ("A", "cat", ".")),))
+    >>> found = Prediction("x", TextAnswer(("x",)), places, attention=((1.0,),), word_attention=((0.2, 0.6, 0.2),))
     >>> [(word.gap, word.text, round(word.shade, 2)) for word in lines(found)[0].words]
     [('', 'A', 0.0), (' ', 'cat', 0.4), ('', '.', 0.0)]
     """
+    answer, read = prediction.answer, prediction.places
     weights = prediction.attention[0] if prediction.attention else None
     most = max(weights, default=0) if weights else 0
-    tags = list(zip(prediction.tokens, prediction.probabilities, strict=True)) if prediction.chances else []
+    tags = list(zip(answer.tokens, answer.probabilities, strict=True)) if answer.by_place() else []
     found = []
-    for n, (text, words) in enumerate(zip(prediction.source_tokens, prediction.words, strict=True)):
-        own = prediction.word_weights[n] if prediction.word_weights else None
+    for n, (text, words) in enumerate(zip(read.names, (part.names for part in read.within), strict=True)):
+        own = prediction.word_attention[n] if prediction.word_attention else None
         shades = _shades(own or ())
         drawn = tuple(
             Word(gap, shown, own[k] if own else None, shades[k] if own else 0)
@@ -103,19 +105,20 @@ def _spaced(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
 def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | None = None) -> Path:
     """Write documents with their weights to a page (.html) or a picture (.png).
 
-    >>> draw_documents([Prediction("x", (), 0.0, 1.0, source_tokens=("A",), words=(("A",),))], Path("x.html"))
+    >>> from windlass.core.records import Places, TextAnswer
+    >>> draw_documents([Prediction("x", TextAnswer(), Places("sentences", ("A",)))], Path("x.html"))
     Traceback (most recent call last):
     windlass.core.errors.WindlassError: this model weighs neither words nor sentences: there is nothing to shade; ...
     """
     if path.suffix.lower() not in (".html", ".png"):
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
     for prediction in predictions:
-        if not (prediction.attention or prediction.word_weights or prediction.chances):
+        if not (prediction.attention or prediction.word_attention or prediction.answer.by_place()):
             raise WindlassError(
                 "this model weighs neither words nor sentences: there is nothing to shade; use pool: attention in "
                 "model.encoder.words or model.head, or name the file .json for probabilities"
             )
-        if not prediction.words:
+        if not prediction.places.within:
             raise DataError(f"{path}: there is nothing to draw: the document has no sentences")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
@@ -127,9 +130,10 @@ def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | N
 
 def _choices(prediction: Prediction) -> list[tuple[str, float]]:
     """The likeliest labels, and the one that is spoken of."""
-    ranked = sorted(prediction.labels.items(), key=lambda item: -item[1])[:SHOWN]
+    labels = prediction.answer.by_label()
+    ranked = sorted(labels.items(), key=lambda item: -item[1])[:SHOWN]
     known = {name for name, _ in ranked}
-    own = [(prediction.text, prediction.confidence)] if prediction.labels and prediction.text not in known else []
+    own = [(prediction.text, prediction.confidence)] if labels and prediction.text not in known else []
     return [*ranked, *own]
 
 
@@ -174,10 +178,12 @@ label { cursor: pointer; user-select: none; } input { vertical-align: -.1rem; ac
 
 def _page(predictions: Sequence[Prediction], title: str | None) -> str:
     documents = "\n".join(map(_document, predictions))
-    heading = html.escape(title or (predictions[0].text if predictions[0].labels else "What counted in a document"))
+    heading = html.escape(
+        title or (predictions[0].text if predictions[0].answer.by_label() else "What counted in a document")
+    )
     faces = fonts.embedded(heading + documents)
     families = [*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]
-    gutter = "9rem" if any(prediction.chances for prediction in predictions) else "4.6rem"
+    gutter = "9rem" if any(prediction.answer.by_place() for prediction in predictions) else "4.6rem"
     style = _STYLE.replace("FAMILIES", ", ".join(families)).replace("GUTTER", gutter)
     style += "".join(
         f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
@@ -194,7 +200,7 @@ def _document(prediction: Prediction) -> str:
     drawn = lines(prediction)
     rows = "\n".join(map(_sentence, drawn))
     weighed = any(line.weight is not None for line in drawn)
-    worded = bool(prediction.word_weights)
+    worded = bool(prediction.word_attention)
     keys = []
     if weighed:
         keys.append('<span><span class="key s"></span>how much a sentence counted</span>')
@@ -208,7 +214,9 @@ def _document(prediction: Prediction) -> str:
         f'<dt dir="auto">{html.escape(name)}</dt><i style="--p:{100 * chance:.1f}"></i><dd>{100 * chance:.1f} %</dd>'
         for name, chance in _choices(prediction)
     )
-    beyond = f"<p>{prediction.unread:,} words more are not read by the model.</p>" if prediction.unread else ""
+    beyond = (
+        f"<p>{prediction.places.unread:,} words more are not read by the model.</p>" if prediction.places.unread else ""
+    )
     return (
         f"<dl>{bars}</dl>\n" if bars else ""
     ) + f'<div class="legend">{"".join(keys)}</div>\n<article>\n{rows}\n</article>{beyond}'
@@ -249,7 +257,7 @@ def _mixed(colour: tuple[int, int, int], share: float) -> tuple[float, float, fl
 
 
 def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -> None:
-    gutter = 1.75 if any(p.chances for p in predictions) else 0.85
+    gutter = 1.75 if any(p.answer.by_place() for p in predictions) else 0.85
     left, right = _EDGE + gutter, _WIDE - _EDGE
     measure = _Measure()
     placed: list[tuple[float, list[tuple[float, float, Word]], Line, float]] = []  # top, words, sentence, height

@@ -20,10 +20,10 @@ from windlass.nn.fused_decoder import Decoder, Layer
 from windlass.nn.product import linear
 
 if TYPE_CHECKING:
-    from windlass.heads.text import DecoderState, Source, TextHead
+    from windlass.heads.text import DecoderSource, DecoderState, TextHead
 
 
-def fused(head: TextHead, e: Tensor, state: DecoderState, source: Source) -> Decoder | None:
+def fused(head: TextHead, e: Tensor, state: DecoderState, source: DecoderSource) -> Decoder | None:
     """The decoder of embedded tokens e (B, T, E), ready to run in one piece; None where it must go step by step.
 
     >>> from windlass.core.records import Memory

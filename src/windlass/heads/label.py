@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.options import Options
-from windlass.core.records import Memory, Padded, Scored
+from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
+from windlass.decoding.search import SearchRequest
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
 from windlass.nn.pooling import Attended, PoolOptions
@@ -28,10 +33,11 @@ class LabelHeadOptions(Options):
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
 
 
-class LabelHead(nn.Module):
+@final
+class LabelHead(Head):
     """p(label) = softmax(V f(v) + b), v pooled from the memory, f no layer or several.
 
-    Of a pair, both texts are pooled alike, to u and v, and judged by [u; v; |u - v|; u * v] (Mou et al. 2016).
+    Of a pair, both texts are pooled alike, to u and v, and classified by [u; v; |u - v|; u * v] (Mou et al. 2016).
 
     >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -46,23 +52,83 @@ class LabelHead(nn.Module):
         self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Log probabilities (B, V), and how much each place counted (B, S) where pooling weighs them."""
-        pooled, weights = self._pool(memory)
+        """Log probabilities (B, V), and the weight of every place (B, S) where pooling is by attention."""
+        pooled, weights = pooled_memory(self.pool, memory)
         return torch.log_softmax(self.output(pooled), dim=-1), weights
 
-    def _pool(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        u, weights = self.pool(memory)
-        if memory.second is None:
-            return u, weights
-        v, _ = self.pool(memory.second)
-        return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
-
-    def score(self, memory: Memory, target: Padded, smoothing: float = 0.0) -> Scored:
+    def score(
+        self,
+        memory: Memory,
+        batch: Batch,
+        loss: LossOptions | None = None,
+        carry: Carry | None = None,
+        sampling_prob: float = 0.0,
+    ) -> Scored:
         """The training loss of labels (B, 1)."""
-        pooled, _ = self._pool(memory)
-        loss, nll = cross_entropy(self.output(pooled), target.values[:, 0], smoothing)
-        return Scored(loss, target.mask.sum(), {"nll": nll})
+        target, smoothing = gold(batch), (loss or LossOptions()).label_smoothing
+        pooled, _ = pooled_memory(self.pool, memory)
+        value, nll = cross_entropy(self.output(pooled), target.values[:, 0], smoothing)
+        return Scored(value, target.mask.sum(), {"nll": nll})
 
-    def force(self, memory: Memory, target: Padded) -> Tensor:
-        """The log probability of given labels: (B,)."""
-        return self(memory)[0].gather(1, target.values).squeeze(1)  # type: ignore[no-any-return]
+    @classmethod
+    @torch.no_grad()
+    def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
+        """The most probable labels; of an ensemble, by the mean of the probabilities.
+
+        >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
+        >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+        >>> [len(row) for row in LabelHead.predict([Member(head, memory)], SearchRequest(nbest=2))]
+        [2, 2]
+        """
+        outputs = [member.head(member.memory) for member in members]
+        probabilities = ensemble_mean(logprobs.exp() for logprobs, _ in outputs)
+        weights = _weights(members, [weights for _, weights in outputs])
+        found = []
+        for row, each in enumerate(probabilities):
+            order = each.argsort(descending=True, stable=True)[: request.nbest].tolist()
+            seen = None if weights is None else weights[row]
+            found.append([_hypothesis(label, each, seen) for label in order])
+        return found
+
+    @torch.no_grad()
+    def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
+        """The probability of given labels."""
+        logprobs, pooling = self(memory)
+        weights = _weights([Member(self, memory, batch)], [pooling])
+        return [
+            replace(
+                _hypothesis(label, logprobs[row].exp().cpu(), None if weights is None else weights[row]),
+                score=float(logprobs[row, label]),
+                logprobs=(float(logprobs[row, label]),),
+            )
+            for row, label in enumerate(gold(batch).values[:, 0].tolist())
+        ]
+
+
+def pooled_memory(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
+    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of its places (B, S).
+
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> pooled_memory(Attended.Options().build(4), memory)[0].shape
+    torch.Size([2, 4])
+    """
+    u, weights = pool(memory)
+    second = memory.parts.get("second")
+    if second is None:
+        return u, weights
+    v, _ = pool(second)
+    return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
+
+
+def _weights(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
+    """Attention (B, rows, S): of a pair, the second text's words over the first's; else the weights of pooling."""
+    if "second" in members[0].memory.parts:
+        crossed = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
+        return ensemble_mean(crossed) if crossed else None
+    weighed = [weights[:, None] for weights in pooling if weights is not None]
+    return ensemble_mean(weighed) if weighed else None
+
+
+def _hypothesis(label: int, probabilities: Tensor, weights: Tensor | None) -> Hypothesis:
+    logprob = math.log(max(float(probabilities[label]), 1e-45))
+    return Hypothesis((label,), logprob, (logprob,), weights, distribution=probabilities)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from windlass.core.records import CellState, Memory, Record
+from windlass.core.records import Batch, CellState, Memory, Record
 from windlass.heads.copying import Copies, QuickGate, in_vocabulary
 from windlass.nn.cells import GRU, LSTM, RNN, Cell
 from windlass.nn.fused import tanh
@@ -179,9 +179,9 @@ class Quick:
         self.output = pack(head.output.weight, head.output.bias, int8, bounded=seen)
         self.gate = None if head.gate is None else QuickGate(head.gate, head.embedding)
 
-    def begin(self, memory: Memory) -> tuple[QuickSource, QuickState]:
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[QuickSource, QuickState]:
         """Make a memory ready, and stand before its first target token."""
-        source, state = self._begin(memory)
+        source, state = self._begin(memory, batch)
         kept = QuickState(state.stack.layers, state.fed, state.coverage)
         if source.keys is not None:
             keys = source.keys

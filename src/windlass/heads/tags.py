@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
+from windlass.core.errors import RecipeError
 from windlass.core.options import Options
-from windlass.core.records import Memory, Padded, Scored
+from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
+from windlass.decoding.search import SearchRequest
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
@@ -33,7 +38,8 @@ class TagsHeadOptions(Options):
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
 
 
-class TagsHead(nn.Module):
+@final
+class TagsHead(Head):
     """p(tags): softmax(V h_t + b) at every place t, or a conditional random field over these scores.
 
     >>> head = TagsHead(TagsHeadOptions(output="crf"), tags=3, memory_size=4)
@@ -73,19 +79,69 @@ class TagsHead(nn.Module):
         chain = self.scheme if self.crf is None else self.crf(self.scheme)
         return chain.best(scores, memory.mask)[0]
 
-    def score(self, memory: Memory, target: Padded, smoothing: float = 0.0) -> Scored:
+    def score(
+        self,
+        memory: Memory,
+        batch: Batch,
+        loss: LossOptions | None = None,
+        carry: Carry | None = None,
+        sampling_prob: float = 0.0,
+    ) -> Scored:
         """The training loss of tags (B, S)."""
-        scores = self.output(memory.states)
+        target, scores = gold(batch), self.output(memory.states)
         if self.crf is not None:
             nll = self.crf(self.scheme).loss(scores, target.values, target.mask).sum()
             return Scored(nll, target.mask.sum(), {"nll": nll.detach()})
-        loss, nll = cross_entropy(scores[target.mask], target.values[target.mask], smoothing)
-        return Scored(loss, target.mask.sum(), {"nll": nll})
+        smoothing = (loss or LossOptions()).label_smoothing
+        value, nll = cross_entropy(scores[target.mask], target.values[target.mask], smoothing)
+        return Scored(value, target.mask.sum(), {"nll": nll})
 
-    def force(self, memory: Memory, target: Padded) -> Tensor:
+    @classmethod
+    @torch.no_grad()
+    def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
+        """The best tags that the scheme allows; of an ensemble, by the mean of the marginals at every place.
+
+        >>> head = TagsHead(TagsHeadOptions(), tags=3, memory_size=4)
+        >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+        >>> [len(row[0].ids) for row in TagsHead.predict([Member(head, memory)], SearchRequest())]
+        [5, 5]
+        """
+        if request.nbest > 1:
+            raise RecipeError("a tagger gives one tag a word, with its probability: leave nbest out")
+        first = members[0]
+        mask = first.memory.mask.cpu()
+        marginals = ensemble_mean(member.head(member.memory) for member in members)
+        if len(members) == 1:
+            best = first.head.best(first.memory).cpu()
+        else:
+            best = first.head.scheme.cpu().best(marginals.clamp(min=1e-12).log(), mask)[0]
+        return [
+            [_hypothesis(best[row, :length].tolist(), marginals[row, :length])]
+            for row, length in enumerate(mask.sum(1).tolist())
+        ]
+
+    @torch.no_grad()
+    def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
+        """The probability of given tags: of each at its place, and of the sequence."""
+        target = gold(batch)
+        totals, marginals = self.sequence_logprob(memory, target).tolist(), self(memory).cpu()
+        lengths = target.mask.sum(1).tolist()
+        return [
+            _hypothesis(target.values[row, :length].tolist(), marginals[row, :length], total)
+            for row, (length, total) in enumerate(zip(lengths, totals, strict=True))
+        ]
+
+    def sequence_logprob(self, memory: Memory, target: Padded) -> Tensor:
         """The log probability of given tags: (B,)."""
         scores = self.output(memory.states)
         if self.crf is not None:
             return -self.crf(self.scheme).loss(scores, target.values, target.mask)  # type: ignore[no-any-return]
         logp = torch.log_softmax(scores, -1).gather(2, target.values[..., None]).squeeze(2)
         return (logp * target.mask).sum(1)
+
+
+def _hypothesis(tags: list[int], marginals: Tensor, total: float | None = None) -> Hypothesis:
+    """Tags with their marginals (S, V); `total` is the log probability of the sequence, if it is known."""
+    logprobs = tuple(math.log(max(float(row[tag]), 1e-45)) for row, tag in zip(marginals, tags, strict=True))
+    score = sum(logprobs) if total is None else total
+    return Hypothesis(tuple(tags), score, logprobs, distribution=marginals, total=total)

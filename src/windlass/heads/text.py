@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.marks import BOS
-from windlass.core.records import Memory, Padded, Record, Scored
+from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Record, Scored
+from windlass.decoding.search import SearchRequest, forced_hypotheses, search
+from windlass.heads.base import Head, LossOptions, gold
 from windlass.heads.copying import Copies, Gate, in_vocabulary
 from windlass.heads.fused import fused
 from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
 from windlass.heads.quick import Quick, ready
+from windlass.heads.running import score_chunk
 from windlass.heads.start import Start
 from windlass.nn.attention import Attention, Keys
 from windlass.nn.copying import copied, copy_loss, mixed_logprob
@@ -29,17 +33,17 @@ from windlass.nn.recurrence import Stack, StackState
 
 
 @dataclass(frozen=True)
-class Source(Record):
-    """What stays the same while a row is decoded; shared by all hypotheses of the row.
+class DecoderSource(Record):
+    """What a decoder reads of one row at every step; shared by all hypotheses of the row.
 
-    >>> Source(None, None, None).keys is None
+    >>> DecoderSource(None, None, None).keys is None
     True
     """
 
     keys: Keys | None  # for attention
     summary: Tensor | None  # (B, D) where the summary is seen at every step
     constant: Tensor | None  # (B, G) its share of the first layer's input, projected once
-    entering: tuple[Product, ...] = ()  # with the pieces of the first layer's input: token, context, fed
+    input_projections: tuple[Product, ...] = ()  # of the first layer's input: token, context, fed
     copies: Copies | None = None  # what can be copied
 
 
@@ -57,32 +61,33 @@ class DecoderState(Record):
 
 
 @dataclass(frozen=True)
-class Moved(Record):
-    """What one step of the decoder leaves behind."""
+class StepOutput(Record):
+    """What one step of the decoder computes."""
 
     s: Tensor  # (N, H) the state
     context: Tensor | None  # (N, D)
     o: Tensor | None  # (N, R) the readout, where the next step needs it
     weights: Tensor | None  # (N, S)
-    again: Tensor | None  # (N,) coverage loss
+    coverage_penalty: Tensor | None  # (N,)
     state: DecoderState
 
 
 @dataclass(frozen=True)
-class Taught(Record):
-    """A target run through the decoder with the right tokens fed in.
+class TeacherForced(Record):
+    """A target run through the decoder by teacher forcing.
 
-    >>> Taught(torch.zeros(2, 3, 4), None, None).readout.shape
+    >>> TeacherForced(torch.zeros(2, 3, 4), None, None).readout.shape
     torch.Size([2, 3, 4])
     """
 
     readout: Tensor  # (B, T, R) what the output layer sees
     weights: Tensor | None  # (B, T, S)
-    again: Tensor | None  # (B, T) coverage loss
+    coverage_penalty: Tensor | None  # (B, T)
     gate: Tensor | None = None  # (B, T) where copying is on: the logit of writing
 
 
-class TextHead(nn.Module):
+@final
+class TextHead(Head):
     """A recurrent decoder with any context, start, feedback and readout.
 
     x_t = [e(y_{t-1}); context; fed]        s_t = R(s_{t-1}, x_t)        p(y_t) = softmax(V o_t + b)
@@ -112,8 +117,10 @@ class TextHead(nn.Module):
         embedding: Embedding | None = None,
         tie: bool = False,
         words_size: int = 0,
+        prefix: str = "prefix",
     ):
         super().__init__()
+        self.prefix = prefix  # the input that is read before the first token is written
         self._ready: dict[bool, tuple[Stamp, Quick]] = {}
         self.options = options
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
@@ -145,6 +152,8 @@ class TextHead(nn.Module):
             self.embedding.shrink()
             self.output.weight = self.embedding.table
 
+    searches = True
+
     # -- one step at a time: what search sees
 
     def ready(self, int8: bool = False) -> Quick:
@@ -155,39 +164,47 @@ class TextHead(nn.Module):
         """What a copy is made of: all but what was made ready."""
         return self.__dict__ | {"_ready": {}}
 
-    def begin(self, memory: Memory) -> tuple[Source, DecoderState]:
-        """Make a memory ready, and stand before its first target token."""
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[DecoderSource, DecoderState]:
+        """Prepare a memory, and return the state before the first target token.
+
+        The batch holds what is read beside the memory: a prefix, and what can be copied.
+        """
         keys = self.attention.prepare(memory) if self.attention else None
         seen = memory.summary if self.options.context.kind == "summary" else None
-        entering = tuple(self.stack.first.pieces(*self.widths))
-        constant = None if seen is None else entering[1](seen)
+        projections = tuple(self.stack.first.pieces(*self.widths))
+        constant = None if seen is None else projections[1](seen)
         layers = self.start(memory)
         B = memory.summary.size(0)
         begun = self.stack.begin(layers)
-        if memory.prefix is not None and self.embedding is not None:
-            _, layers = self.stack(self.embedding(memory.prefix.values), memory.prefix.mask, begun)
+        prefix = None if batch is None else batch.inputs.get(self.prefix)
+        if prefix is not None and self.embedding is not None:
+            _, layers = self.stack(self.embedding(prefix.values), prefix.mask, begun)
             begun = replace(begun, layers=layers)  # the same sequence goes on, with the same locked dropout
         like = layers[0][0]
         fed = like.new_zeros(B, self.readout_size) if self.feeding else None
         coverage = like.new_zeros(keys.mask.shape) if self.covering and keys else None
-        copies = self.gate.prepare(memory.copy, keys.values, keys.mask) if self.gate and keys else None
-        return Source(keys, seen, constant, entering, copies), DecoderState(begun, fed, coverage)
+        copies = None
+        if self.gate and keys:
+            copies = self.gate.prepare(None if batch is None else batch.copyable, keys.values, keys.mask)
+        return DecoderSource(keys, seen, constant, projections, copies), DecoderState(begun, fed, coverage)
 
-    def step(self, tokens: Tensor, state: DecoderState, source: Source) -> tuple[Tensor, DecoderState, Tensor | None]:
+    def step(
+        self, tokens: Tensor, state: DecoderState, source: DecoderSource
+    ) -> tuple[Tensor, DecoderState, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S).
 
         Where copying is on, they are (N, V + K), with K ids more for what sources hold beyond the vocabulary.
         """
         e = self._embed(tokens)
-        moved = self._advance(e, self.stack.first.project(e), state, source)
-        return self._tell(moved, e, source), moved.state, moved.weights
+        step = self._advance(e, self.stack.first.project(e), state, source)
+        return self._logprobs(step, e, source), step.state, step.weights
 
-    def _tell(self, moved: Moved, e: Tensor, source: Source) -> Tensor:
+    def _logprobs(self, step: StepOutput, e: Tensor, source: DecoderSource) -> Tensor:
         """The log probabilities after a step."""
-        logits = self.output(self._read(moved.s, moved.context, e) if moved.o is None else moved.o)
-        if self.gate is None or moved.weights is None or source.copies is None:
+        logits = self.output(self._read(step.s, step.context, e) if step.o is None else step.o)
+        if self.gate is None or step.weights is None or source.copies is None:
             return torch.log_softmax(logits, dim=-1)
-        return self.gate.mix(logits, moved.s, e, moved.weights, source.copies)
+        return self.gate.mix(logits, step.s, e, step.weights, source.copies)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         if self.embedding is not None:
@@ -196,7 +213,7 @@ class TextHead(nn.Module):
             return vectors
         return self.output.weight.new_zeros(*tokens.shape, 0)  # nothing is fed back
 
-    def _attend(self, query: Tensor, state: DecoderState, source: Source) -> tuple[Tensor, Tensor]:
+    def _attend(self, query: Tensor, state: DecoderState, source: DecoderSource) -> tuple[Tensor, Tensor]:
         """Attend for every hypothesis: queries (N, Q) -> contexts (N, D), weights (N, S)."""
         assert self.attention is not None
         assert source.keys is not None
@@ -205,18 +222,18 @@ class TextHead(nn.Module):
         context, weights = self.attention(query.view(B, -1, query.size(1)), source.keys, coverage)
         return context.flatten(0, 1), weights.flatten(0, 1)
 
-    def _advance(self, e: Tensor, projected: Tensor, state: DecoderState, source: Source) -> Moved:
+    def _advance(self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource) -> StepOutput:
         """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
-        context = weights = again = o = None
+        context = weights = penalty = o = None
         if source.constant is not None and source.summary is not None:
             hypotheses = projected.size(0) // source.constant.size(0)
             projected = projected + source.constant.repeat_interleave(hypotheses, dim=0)
             context = source.summary.repeat_interleave(hypotheses, dim=0)
         if self.previous:
             context, weights = self._attend(state.stack.top, state, source)
-            projected = source.entering[1](context, projected)
+            projected = source.input_projections[1](context, projected)
         if state.fed is not None:
-            projected = source.entering[2](state.fed, projected)
+            projected = source.input_projections[2](state.fed, projected)
         s, stack = self.stack.step(projected, state.stack)
         if self.attention is not None and not self.previous:
             context, weights = self._attend(s, state, source)
@@ -224,9 +241,9 @@ class TextHead(nn.Module):
             o = self._read(s, context, e)
         coverage = state.coverage
         if coverage is not None and weights is not None:
-            again = coverage_loss(weights, coverage)
+            penalty = coverage_loss(weights, coverage)
             coverage = coverage + weights
-        return Moved(s, context, o, weights, again, DecoderState(stack, o, coverage))
+        return StepOutput(s, context, o, weights, penalty, DecoderState(stack, o, coverage))
 
     def _read(self, s: Tensor, context: Tensor | None, e: Tensor) -> Tensor:
         readout = self.options.readout
@@ -240,52 +257,58 @@ class TextHead(nn.Module):
 
     # -- whole targets at once: training and forced decoding
 
-    def teach(self, memory: Memory, target: Tensor, own: float = 0.0) -> Taught:
-        """Run targets (B, T) through the decoder, fed the right tokens, or, with chance `own`, its own last one."""
-        source, state = self.begin(memory)
+    def teacher_force(self, memory: Memory, batch: Batch, sampling_prob: float = 0.0) -> TeacherForced:
+        """Run targets (B, T) through the decoder, which reads the references.
+
+        With `sampling_prob` it reads its own last output instead of the reference so often (scheduled sampling).
+        """
+        target = gold(batch).values
+        source, state = self.begin(memory, batch)
         tokens = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-        if own > 0:
-            return self._teach_sampled(tokens, state, source, own)
+        if sampling_prob > 0:
+            return self._force_sampled(tokens, state, source, sampling_prob)
         e = self._embed(tokens)  # (B, T, E)
         if not (self.previous or self.feeding or self.covering):
-            return self._teach_at_once(e, state, source)
+            return self._force_at_once(e, state, source)
         whole = fused(self, e, state, source)
         if whole is not None:
-            return self._teach_fused(e, whole, source)
+            return self._force_fused(e, whole, source)
         projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
-        steps: list[Moved] = []
+        steps: list[StepOutput] = []
         for now, word in zip(projected.unbind(0), e.unbind(1), strict=True):
             steps.append(self._advance(word, now, state, source))
             state = steps[-1].state
         return self._gather(steps, e, source)
 
-    def _gather(self, steps: list[Moved], e: Tensor, source: Source) -> Taught:
+    def _gather(self, steps: list[StepOutput], e: Tensor, source: DecoderSource) -> TeacherForced:
         """Put steps side by side; the readout of them all is one product, unless each step needed its own."""
-        o, weights = _stack([m.o for m in steps]), _stack([m.weights for m in steps])
-        s, context = _stack([m.s for m in steps]), _stack([m.context for m in steps])
+        o, weights = _stack([step.o for step in steps]), _stack([step.weights for step in steps])
+        s, context = _stack([step.s for step in steps]), _stack([step.context for step in steps])
         assert s is not None
         o = self._read(s, context, e) if o is None else o
-        return Taught(o, weights, _stack([m.again for m in steps]), self._gates(s, e, weights, source))
+        return TeacherForced(
+            o, weights, _stack([step.coverage_penalty for step in steps]), self._gates(s, e, weights, source)
+        )
 
-    def _gates(self, s: Tensor, e: Tensor, weights: Tensor | None, source: Source) -> Tensor | None:
+    def _gates(self, s: Tensor, e: Tensor, weights: Tensor | None, source: DecoderSource) -> Tensor | None:
         """The gate's logit at all steps (B, T), where copying is on."""
         if self.gate is None or weights is None or source.copies is None:
             return None
         logits: Tensor = self.gate(s, e, weights, source.copies)
         return logits
 
-    def _teach_fused(self, e: Tensor, whole: Decoder, source: Source) -> Taught:
+    def _force_fused(self, e: Tensor, whole: Decoder, source: DecoderSource) -> TeacherForced:
         """All steps in one piece, with back-propagation by hand; what needs no step by step comes after."""
         assert source.keys is not None
         states, attended, read = decode(whole)
         weights = attended.transpose(0, 1)  # (B, T, S)
-        again = coverage_loss(weights, weights.cumsum(1) - weights) if self.covering else None
+        penalty = coverage_loss(weights, weights.cumsum(1) - weights) if self.covering else None
         o, s = None if read is None else read.transpose(0, 1), states.transpose(0, 1)
         if o is None:
             o = self._read(s, weights @ source.keys.values, e)
-        return Taught(o, weights, again, self._gates(s, e, weights, source))
+        return TeacherForced(o, weights, penalty, self._gates(s, e, weights, source))
 
-    def _teach_at_once(self, e: Tensor, state: DecoderState, source: Source) -> Taught:
+    def _force_at_once(self, e: Tensor, state: DecoderState, source: DecoderSource) -> TeacherForced:
         """Where nothing of a step's outcome is fed into the next, the sequence goes through in one piece."""
         context = weights = None
         x = e
@@ -296,52 +319,55 @@ class TextHead(nn.Module):
         if self.attention is not None:
             assert source.keys is not None
             context, weights = self.attention(s, source.keys)
-        return Taught(self._read(s, context, e), weights, None, self._gates(s, e, weights, source))
+        return TeacherForced(self._read(s, context, e), weights, None, self._gates(s, e, weights, source))
 
-    def _teach_sampled(self, tokens: Tensor, state: DecoderState, source: Source, own: float) -> Taught:
+    def _force_sampled(
+        self, tokens: Tensor, state: DecoderState, source: DecoderSource, sampling_prob: float
+    ) -> TeacherForced:
         """Scheduled sampling (Bengio et al. 2015): a coin for every token decides what is fed in."""
-        steps: list[Moved] = []
+        steps: list[StepOutput] = []
         words: list[Tensor] = []
         last = tokens[:, 0]
         for t, right in enumerate(tokens.unbind(1)):
-            coin = torch.rand(last.shape, device=last.device) < own
+            coin = torch.rand(last.shape, device=last.device) < sampling_prob
             e = self._embed(torch.where(coin, last, right) if t else right)
-            moved = self._advance(e, self.stack.first.project(e), state, source)
+            step = self._advance(e, self.stack.first.project(e), state, source)
             with torch.no_grad():
-                last = self._tell(moved, e, source).argmax(-1)
-            steps.append(moved)
+                last = self._logprobs(step, e, source).argmax(-1)
+            steps.append(step)
             words.append(e)
-            state = moved.state
+            state = step.state
         return self._gather(steps, torch.stack(words, 1), source)
 
     def score(
         self,
         memory: Memory,
-        target: Padded,
-        smoothing: float = 0.0,
-        coverage: float = 0.0,
-        alignment: Tensor | None = None,
-        alignment_weight: float = 0.0,
-        own: float = 0.0,
+        batch: Batch,
+        loss: LossOptions | None = None,
+        carry: Carry | None = None,
+        sampling_prob: float = 0.0,
     ) -> Scored:
-        """The training loss of targets that end with the end mark."""
-        taught = self.teach(memory, target.values, own)
-        gold, output, seen = target.values[target.mask], self.output, taught.readout[target.mask]
-        if taught.gate is None:
-            loss, nll = output_loss(seen, output.weight, output.bias, gold, smoothing)
+        """The training loss of targets that end with the end mark, or of a chunk of running text."""
+        loss = loss or LossOptions()
+        if batch.continues is not None:
+            return score_chunk(self, batch, carry, loss.label_smoothing)
+        target, forced = gold(batch), self.teacher_force(memory, batch, sampling_prob)
+        reference, output, readout = target.values[target.mask], self.output, forced.readout[target.mask]
+        if forced.gate is None:
+            value, nll = output_loss(readout, output.weight, output.bias, reference, loss.label_smoothing)
         else:
-            gate, share = taught.gate[target.mask], self._copied(taught, memory, target)[target.mask]
-            loss, nll = copy_loss(seen, output.weight, output.bias, gate, share, gold, smoothing)
+            gate, share = forced.gate[target.mask], self._copied(forced, batch)[target.mask]
+            value, nll = copy_loss(readout, output.weight, output.bias, gate, share, reference, loss.label_smoothing)
         terms = {"nll": nll}
-        if coverage and taught.again is not None:
-            term = taught.again[target.mask].sum()
+        if loss.coverage and forced.coverage_penalty is not None:
+            term = forced.coverage_penalty[target.mask].sum()
             terms["coverage"] = term.detach()
-            loss = loss + coverage * term
-        if alignment_weight and alignment is not None and taught.weights is not None:
-            term = alignment_loss(*self._linked(taught.weights, alignment))
+            value = value + loss.coverage * term
+        if loss.alignment and batch.alignment is not None and forced.weights is not None:
+            term = alignment_loss(*self._linked(forced.weights, batch.alignment))
             terms["alignment"] = term.detach()
-            loss = loss + alignment_weight * term
-        return Scored(loss, target.mask.sum(), terms)
+            value = value + loss.alignment * term
+        return Scored(value, target.mask.sum(), terms)
 
     def _linked(self, weights: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Attention (B, T, S) and gold links side by side: a word's own row, or the next, which has read it."""
@@ -349,21 +375,42 @@ class TextHead(nn.Module):
         late = isinstance(context, AttentionContext) and context.links == "reading"
         return (weights[:, 1:], gold[:, :-1]) if late else (weights, gold)
 
-    def force(self, memory: Memory, target: Padded) -> tuple[Tensor, Tensor | None]:
-        """Log probabilities (B, T) of given targets, zero on padding, and attention (B, T, S) on the way."""
-        taught, gold = self.teach(memory, target.values), target.values
-        beyond = gold >= self.output.out_features
-        written = torch.log_softmax(self.output(taught.readout), dim=-1)
-        logp = written.gather(2, gold.masked_fill(beyond, 0)[..., None]).squeeze(2)
-        if taught.gate is not None:
-            logp = mixed_logprob(logp, taught.gate, self._copied(taught, memory, target), beyond)
-        return logp * target.mask, taught.weights
+    def reference_logprobs(self, memory: Memory, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Log probabilities (B, T) of the targets under teacher forcing, zero on padding, and attention (B, T, S)."""
+        forced, target = self.teacher_force(memory, batch), gold(batch)
+        beyond = target.values >= self.output.out_features
+        written = torch.log_softmax(self.output(forced.readout), dim=-1)
+        logp = written.gather(2, target.values.masked_fill(beyond, 0)[..., None]).squeeze(2)
+        if forced.gate is not None:
+            logp = mixed_logprob(logp, forced.gate, self._copied(forced, batch), beyond)
+        return logp * target.mask, forced.weights
 
-    def _copied(self, taught: Taught, memory: Memory, target: Padded) -> Tensor:
-        """How much of the attention (B, T) is on places that hold the right token."""
-        assert memory.copy is not None
-        assert taught.weights is not None
-        return copied(taught.weights, memory.copy, target.values)
+    def _copied(self, forced: TeacherForced, batch: Batch) -> Tensor:
+        """How much of the attention (B, T) is on places that hold the reference token."""
+        held = batch.copyable
+        assert held is not None
+        assert forced.weights is not None
+        return copied(forced.weights, held, gold(batch).values)
+
+    # -- prediction
+
+    @classmethod
+    def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
+        """Search for the best outputs.
+
+        >>> from windlass.decoding.options import Beam
+        >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
+        >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
+        >>> [len(row) for row in TextHead.predict([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
+        [2, 2]
+        """
+        laid_out = [m._replace(head=m.head.ready(int8=True)) if m.int8 else m for m in members]
+        return search(laid_out, request)
+
+    @torch.no_grad()
+    def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
+        """Score given texts, with the attention on the way."""
+        return forced_hypotheses(gold(batch), *self.reference_logprobs(memory, batch))
 
 
 def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> Attention | Levels | None:

@@ -14,7 +14,7 @@ from windlass.core.marks import MARKS
 from windlass.data.codecs import TextCodec
 from windlass.data.examples import Source, joined
 from windlass.decoding.options import Greedy, SearchOptions
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
 from windlass.nn.packed import levels
 
@@ -150,7 +150,7 @@ class _Run:
 
     def _predict(self, part: Sequence[Source]) -> int:
         every = predict([self.bundle], part, self.options, batch_tokens=sys.maxsize)
-        return sum(len(prediction.probabilities) for prediction in every)
+        return sum(len(prediction.answer.probabilities) for prediction in every)
 
     def go_on(self) -> None:
         """Predict the next batch."""

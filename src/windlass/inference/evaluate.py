@@ -1,181 +1,20 @@
-"""From a bundle and texts to predictions, and from predictions to figures."""
+"""From predictions, or the likelihood of the right answers, to figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import torch
-from torch import Tensor
+from dataclasses import dataclass
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
-from windlass.core.records import Hypothesis, Memory, Prediction
-from windlass.data.codecs import TextCodec
-from windlass.data.examples import Example, Source, group, joined
-from windlass.data.loader import Encoded
-from windlass.decoding.constraint import Constraint, WellFormed
+from windlass.core.records import Prediction
+from windlass.data.examples import Example, group
 from windlass.decoding.options import SearchOptions
-from windlass.decoding.search import force, search
-from windlass.inference.labelling import choose, judge
-from windlass.inference.language import ROWS, score_texts, text_metrics
+from windlass.inference.language import ROWS, text_metrics
+from windlass.inference.predict import predict, score
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 from windlass.metrics.likelihood import likelihood
-
-BATCH_TOKENS = 4000
-"""Rows x the longest of them, in forced decoding."""
-NO_PREDICTION = Prediction(text="", tokens=(), score=0.0, confidence=1.0)
-"""What a blank input gives."""
-
-
-def predict(
-    bundles: Sequence[Bundle],
-    texts: Sequence[Source],
-    options: SearchOptions | None = None,
-    nbest: int = 1,
-    batch_tokens: int | None = None,
-    first_key: int = 0,
-) -> list[Prediction]:
-    """Predict for every text, in order; a blank text gives a blank prediction. Several bundles are an ensemble.
-
-    `first_key` numbers the first text: where texts come in portions, samples are the same as if they came at once.
-
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
-    >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
-    >>> [p.text == "" for p in predict([bundle], ["", "cab"])][0]
-    True
-    """
-    first = bundles[0]
-    if first.task.reads_nothing:
-        raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
-    if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
-        raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
-    places = [n for n, text in enumerate(texts) if joined(text).strip()]
-    encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
-    _copy_alike(encoded)
-    predictions = [NO_PREDICTION] * len(texts)
-    for b in bundles:
-        b.model.eval()
-    writes = isinstance(first.codecs.target, TextCodec)
-    if options is not None and not writes:
-        raise RecipeError("a search has no use where nothing is written: leave its options out")
-    options = options or first.recipe.search
-    if nbest > 1 and options is not None and options.kind == "greedy":
-        raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
-    # All members see the same rows in the same batches: those that the first one's lengths make.
-    plan = first.codecs.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
-    for batch in plan.epoch(0):
-        rows = batch.keys.tolist()
-        memories = []
-        with torch.inference_mode():
-            for b, side in zip(bundles, encoded, strict=True):
-                memories.append(b.encode(b.codecs.collate([side[r] for r in rows], rows).to(b.device)))
-            if options is None:
-                chosen = choose(bundles, memories, [texts[places[r]] for r in rows], nbest)
-                for row, prediction in zip(rows, chosen, strict=True):
-                    predictions[places[row]] = prediction
-                continue
-        keys = torch.tensor([first_key + places[r] for r in rows])
-        trees = _constraint(first, [texts[places[r]] for r in rows])
-        found = search([b.steps for b in bundles], memories, options, nbest, keys, trees)
-        real = _real(memories[0])
-        for n, (row, hypotheses) in enumerate(zip(rows, found, strict=True)):
-            text = texts[places[row]]
-            ranked = [_prediction(first, text, h, real[n]) for h in hypotheses]
-            predictions[places[row]] = replace(ranked[0], alternatives=tuple(ranked[1:]))
-    return predictions
-
-
-def _copy_alike(encoded: Sequence[Sequence[Encoded]]) -> None:
-    """Refuse an ensemble whose members would not mean the same by an id that is copied."""
-    for others in encoded[1:]:
-        for one, other in zip(encoded[0], others, strict=True):
-            if (one.more or {}).get("copy") != (other.more or {}).get("copy"):
-                raise DataError(
-                    "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
-                )
-
-
-def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
-    """How much to search at once: as many hypotheses as pay, and no more than a cache holds the outputs of."""
-    if options is None:
-        return BATCH_TOKENS
-    width = max(options.size, nbest) if options.kind == "beam" else 1
-    return max(200, 4000 // max(width, 2))
-
-
-def _constraint(bundle: Bundle, texts: Sequence[Source]) -> Constraint | None:
-    """What keeps outputs well-formed, where there is such a thing."""
-    codecs = bundle.codecs
-    if not codecs.writes_trees:
-        return None
-    return WellFormed(codecs.written.symbols, [len(codecs.sentence(text)) for text in texts], bundle.device)
-
-
-def _real(memory: Memory) -> Tensor:
-    """Which of the places that a decoder attends to are real: (B, S), or of sentences and their words (B, P * S)."""
-    return (memory.mask if memory.lower is None else memory.lower.mask).cpu()
-
-
-def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis, real: Tensor) -> Prediction:
-    source, target = bundle.codecs.source, bundle.codecs.written
-    decoder, beyond = bundle.recipe.model.decoder, bundle.codecs.beyond(text)
-    by_word = decoder is not None and decoder.context.kind == "hierarchical"
-    pieces = bundle.codecs.words(text) if by_word else bundle.codecs.pieces(text)
-    # Of an output that the length limit cut off, the confidence is that of any output which begins so.
-    weights = hypothesis.weights
-    attention = None
-    if weights is not None:  # of an ensemble, they may be those of another member, with places of its own
-        seen = weights.cpu()[:, real] if weights.size(1) == real.numel() else weights[:, : len(pieces)]
-        attention = tuple(map(tuple, seen.tolist()))
-    return Prediction(
-        text=bundle.codecs.write(hypothesis.ids, text),
-        tokens=tuple(target.token(i, beyond) for i in hypothesis.ids),
-        score=hypothesis.score,
-        confidence=math.exp(sum(hypothesis.logprobs)),
-        probabilities=tuple(math.exp(logprob) for logprob in hypothesis.logprobs),
-        source_tokens=pieces,
-        attention=attention,
-        unknown=source.unknown(text),
-        finished=hypothesis.finished,
-    )
-
-
-def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Prediction]:
-    """Score given targets: for texts forced decoding, with the attention on the way.
-
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
-    >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
-    'abc'
-    """
-    if bundle.task.reads_nothing:
-        return score_texts(bundle, [target for _, target in pairs])
-    codecs = bundle.codecs
-    encoded = [codecs.encode(source, target) for source, target in pairs]
-    found: list[Prediction] = [NO_PREDICTION] * len(pairs)
-    bundle.model.eval()
-    for batch in codecs.loader(encoded, BATCH_TOKENS).epoch(0):
-        moved = batch.to(bundle.device)
-        assert moved.target is not None
-        with torch.no_grad():
-            memory = bundle.model.encode(moved)
-            if not isinstance(codecs.target, TextCodec):
-                judged = judge(bundle, memory, moved.target, [pairs[key][0] for key in batch.keys.tolist()])
-                for key, prediction in zip(batch.keys.tolist(), judged, strict=True):
-                    found[key] = prediction
-                continue
-            hypotheses = force(bundle.model.writer, memory, moved.target)
-        real = _real(memory)
-        for n, (key, hypothesis) in enumerate(zip(batch.keys.tolist(), hypotheses, strict=True)):
-            found[key] = _prediction(bundle, pairs[key][0], hypothesis, real[n])
-    return found
 
 
 @dataclass(frozen=True)
@@ -244,7 +83,7 @@ def likelihoods(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[
     each = [score(bundle, pairs) for bundle in bundles]
     logprob, tokens = 0.0, 0
     for forced in zip(*each, strict=True):
-        for chances in zip(*(prediction.probabilities for prediction in forced), strict=True):
+        for chances in zip(*(prediction.answer.probabilities for prediction in forced), strict=True):
             logprob += math.log(max(sum(chances) / len(chances), 1e-300))
             tokens += 1
     return likelihood(logprob, tokens, None)
@@ -274,9 +113,8 @@ def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     for example, prediction in zip(known, forced, strict=True):
         if prediction.attention is None:
             raise DataError("alignments need a model with attention")
-        words = prediction.attention[late : late + len(prediction.tokens)]
-        rows = [row[: len(prediction.source_tokens) - 1] for row in words]
-        found.append(align(rows))
-        diagonals.append(diagonal(len(prediction.source_tokens) - 1, len(prediction.tokens)))
+        tokens, sources = len(prediction.answer.tokens), len(prediction.places.names) - 1  # without the end mark
+        found.append(align([row[:sources] for row in prediction.attention[late : late + tokens]]))
+        diagonals.append(diagonal(sources, tokens))
         gold.append(set(example.alignment or ()))
     return alignment_error_rate(found, gold), alignment_error_rate(diagonals, gold)

@@ -11,14 +11,15 @@ from torch import Tensor
 from windlass.bundle import Bundle, Codecs
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.marks import EOS, MARKS, UNK
-from windlass.core.records import Carry, Prediction
+from windlass.core.records import Batch, Carry, Member, Prediction, TextAnswer
 from windlass.data.codecs import TextCodec
 from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.running import chunk_of
 from windlass.data.tokens import TextOptions
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.decoding.unfold import unfold
-from windlass.heads.running import force_on
+from windlass.decoding.search import SearchRequest, stream
+from windlass.heads.running import force_chunk
+from windlass.heads.text import TextHead
 from windlass.metrics.likelihood import likelihood
 from windlass.recipe import compose, setting
 
@@ -57,14 +58,15 @@ def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1) -> Te
 
 @torch.no_grad()
 def _force(bundle: Bundle, values: Tensor, mask: Tensor) -> Tensor:
-    head = bundle.model.writer.eval()
+    head = bundle.model.head.eval()
+    assert isinstance(head, TextHead)  # a language model writes text
     long = values.size(1)
     columns = max(1, min(512, _CELLS // (values.size(0) * len(bundle.codecs.target))))
     carry: Carry | None = None
     found = []
     for begin in range(0, long, columns):
         batch = chunk_of(values, mask, begin, min(long, begin + columns)).to(bundle.device)
-        logp, carry = force_on(head, batch, carry)
+        logp, carry = force_chunk(head, batch, carry)
         found.append(logp.cpu().double())
     return torch.cat(found, 1)
 
@@ -154,7 +156,7 @@ def sequences(codecs: Codecs, texts: Sequence[str], running: bool) -> list[list[
 def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Prediction]:
     """How likely given texts are, with the probability of every token.
 
-    >>> [len(p.probabilities) for p in score_texts(tiny(), ["abc", "a"])]
+    >>> [len(p.answer.probabilities) for p in score_texts(tiny(), ["abc", "a"])]
     [3, 1]
     """
     codec = bundle.codecs.written
@@ -164,10 +166,9 @@ def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Pre
         found.append(
             Prediction(
                 text=text,
-                tokens=tuple(codec.pieces(text)),
+                answer=TextAnswer(tuple(codec.pieces(text)), tuple(logp.exp().tolist())),
                 score=total,
                 confidence=math.exp(total),
-                probabilities=tuple(logp.exp().tolist()),
                 unknown=codec.unknown(text) if UNK in ids else (),
             )
         )
@@ -198,9 +199,13 @@ def generate(
     for bundle in bundles:
         bundle.model.eval()
     ids = codec.encode(prompt)
-    heads = [bundle.model.writer for bundle in bundles]
-    drawn = unfold(heads, options, ids, [bundle.device for bundle in bundles], key, endless)
-    return _until((_piece(codec, token, n == 0 and not ids) for n, (token, _) in enumerate(drawn)), stop)
+    members = []
+    for bundle in bundles:
+        batch = Batch({}, None, torch.tensor([key], device=bundle.device))
+        members.append(Member(bundle.model.head, bundle.encode(batch), batch, bundle.int8))
+    never = (UNK, EOS) if endless else (UNK,)
+    tokens = stream(members, SearchRequest(options, keys=torch.tensor([key]), forbidden=never), ids)
+    return _until((_piece(codec, token, n == 0 and not ids) for n, token in enumerate(tokens)), stop)
 
 
 def _piece(codec: TextCodec, token: int, first: bool) -> str:

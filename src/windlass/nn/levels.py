@@ -59,7 +59,7 @@ class Levels(nn.Module):
     >>> from windlass.nn.attention import Bilinear
     >>> attend = Levels(Bilinear.Options(), Bilinear.Options(), query_size=3, memory_size=4, words_size=5)
     >>> words = Memory(torch.randn(2, 6, 5), torch.ones(2, 6) > 0, torch.zeros(2, 4))
-    >>> memory = Memory(torch.randn(2, 3, 4), torch.ones(2, 3) > 0, torch.zeros(2, 4), lower=words)
+    >>> memory = Memory(torch.randn(2, 3, 4), torch.ones(2, 3) > 0, torch.zeros(2, 4), parts={"words": words})
     >>> context, weights = attend(torch.randn(2, 1, 3), attend.prepare(memory))
     >>> context.shape, weights.shape, round(weights.sum().item(), 4)
     (torch.Size([2, 1, 9]), torch.Size([2, 1, 6]), 2.0)
@@ -97,8 +97,7 @@ class Levels(nn.Module):
 
     def prepare(self, memory: Memory) -> Keys:
         """Project keys and values of both levels, once for a batch."""
-        assert memory.lower is not None  # the model was built to keep the words
-        upper, lower = self.sentences.prepare(memory), self.words.prepare(memory.lower)
+        upper, lower = self.sentences.prepare(memory), self.words.prepare(memory.parts["words"])
         S = lower.values.size(1) // max(1, upper.values.size(1))
         values = torch.cat([upper.values.repeat_interleave(S, dim=1), lower.values], dim=-1)
         return Keys(LevelKeys(upper.keys, lower.keys, upper.mask), values, lower.mask, self.asking())

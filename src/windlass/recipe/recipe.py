@@ -20,7 +20,8 @@ from windlass.data.tokens import BpeTokens, TextOptions, UnigramTokens
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
 from windlass.encoders.pair import PairEncoder
-from windlass.model import LossOptions, ModelOptions, head_kind
+from windlass.heads.base import LossOptions
+from windlass.model import ModelOptions, head_kind
 from windlass.nn.embedding import Vectors
 from windlass.recipe.train import TrainOptions
 from windlass.tasks import TASKS

@@ -66,7 +66,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     ...     def __init__(self):
     ...         super().__init__()
     ...         self.logits = nn.Parameter(torch.zeros(8))
-    ...     def forward(self, batch, carry=None, own=0.0):
+    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
     ...         tokens = batch.target.values[batch.target.mask]
     ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
     >>> estimate(Unigram(), Loader([Encoded([5], [6])], 8, 1, True), TrainOptions(epochs=2)).parameters
@@ -136,14 +136,14 @@ def _saved_bytes(model: nn.Module, batch: Batch, own: float) -> int:
         return tensor.detach()  # the tensor itself would hold its own graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(batch, own=own)
+        model(batch, sampling_prob=own)
     return sum(sizes.values())
 
 
 def _seconds(model: nn.Module, batch: Batch, own: float) -> float:
     trained = [p for p in model.parameters() if p.requires_grad]
     began = time.perf_counter()
-    gradients = torch.autograd.grad(model(batch, own=own).mean, trained, allow_unused=True)
+    gradients = torch.autograd.grad(model(batch, sampling_prob=own).mean, trained, allow_unused=True)
     found = next((g for g in gradients if g is not None), None)
     if found is not None:
         found.sum().item()  # waits for a device that works on its own

@@ -82,7 +82,7 @@ def fit(
     ...     def __init__(self):
     ...         super().__init__()
     ...         self.logits = nn.Parameter(torch.zeros(8))
-    ...     def forward(self, batch, carry=None, own=0.0):
+    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
     ...         tokens = batch.target.values[batch.target.mask]
     ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
     >>> loader = Loader([Encoded([5], [6])], batch_tokens=8, seed=1, shuffle=True)

@@ -54,7 +54,7 @@ class Alone:
         """Forward and backward. What is carried on comes back without its graph: truncated back-propagation."""
         for parameter in self.model.parameters():
             parameter.grad = None
-        scored: Scored = self.model(batch, own=own) if carry is None else self.model(batch, carry, own)
+        scored: Scored = self.model(batch, sampling_prob=own) if carry is None else self.model(batch, carry, own)
         torch.autograd.backward(scored.mean)
         return scored.map(Tensor.detach)
 
