@@ -4,17 +4,21 @@ BIN := $(VENV)/bin
 # Development data, where it is; tests and benchmarks that need it skip where it is not.
 export WINDLASS_DATA ?= $(wildcard ../shared/data)
 
-.PHONY: demo test check env clean
+.PHONY: demo test check lint types env clean
 
 demo: env  ## train a place-name transliterator; SCRIPT=greek for another script
 	$(BIN)/windlass demo --script $(or $(SCRIPT),devanagari)
 
-test: check  ## environment, lint, types, tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: check  ## environment, lint, types, tests; the slowest ten are listed
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10 --durations-min=1
 
-check: env  ## lint and types
+check: lint types  ## lint and types
+
+lint: env  ## ruff: rules and format
 	$(BIN)/ruff check --no-cache src tests benchmarks
 	$(BIN)/ruff format --no-cache --check src tests benchmarks
+
+types: env  ## mypy, strict
 	$(BIN)/mypy
 
 env: $(VENV)/.made  ## the environment

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -30,16 +32,19 @@ def run_one(contestant: Contestant, job: Job | TagJob, peers: Path) -> dict[str,
 
 
 def run_in_turns(contestants: list[Contestant], job: Job, peers: Path) -> list[dict[str, Any]]:
-    """Run contestants in processes that stand still but for one, which makes a step; then comes the next one's turn.
+    """Let contestants take turns at every step of training."""
+    return take_turns([partial(start, c, replace(job, turns=True), peers) for c in contestants], job)
+
+
+def take_turns(starts: list[Callable[[Any], subprocess.Popen[str]]], job: Job) -> list[dict[str, Any]]:
+    """Run processes that stand still but for one, which makes a step; then comes the next one's turn.
 
     A machine that is shared is faster in one minute than in another; here this hits all alike, step by step.
     """
-    before, found = busy(), [""] * len(contestants)
+    before, found = busy(), [""] * len(starts)
     with ExitStack() as files:
-        errors = [files.enter_context(TemporaryFile("w+")) for _ in contestants]
-        processes = [
-            start(c, replace(job, turns=True), peers, error) for c, error in zip(contestants, errors, strict=True)
-        ]
+        errors = [files.enter_context(TemporaryFile("w+")) for _ in starts]
+        processes = [begin(error) for begin, error in zip(starts, errors, strict=True)]
 
         def until_turn(number: int) -> None:
             stdout = processes[number].stdout

@@ -106,13 +106,19 @@ def _step(loss: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], g
     torch.autograd.grad(loss(inputs[0], gold, mask, inputs[1:]), inputs)
 
 
-def taggers(rounds: int, batches: int, threads: int, peers: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Words a second of whole taggers, in processes of their own, in turns."""
+def sentences(batches: int = 12, peers: Path = PEERS) -> Path:
+    """Write the sentences that taggers train on to a file."""
     wanted = (batches + 1) * TagJob.batch  # the first batch warms up
     examples = read(data("tagging/UD_English-EWT") / "en_ewt-ud-train.conllu.gz", target="tags").examples[:wanted]
     file = peers / "sentences.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps([[list(e.source), e.target.split()] for e in examples]))
+    return file
+
+
+def taggers(rounds: int, batches: int, threads: int, peers: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Words a second of whole taggers, in processes of their own, in turns."""
+    file = sentences(batches, peers)
     runs: list[dict[str, Any]] = []
     absent = {c.name: why for c in TAGGERS if (why := missing(c, peers))}
     for turn in range(rounds):

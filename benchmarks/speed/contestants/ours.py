@@ -17,10 +17,11 @@ from contest import CLIP, LEARNING_RATE, SEED, Job, Watch
 from shapes import EOS, FORCED
 from torch import nn
 
-from windlass.core.records import Batch, Padded, Scored
+from windlass.core.records import Batch, Member, Padded, Scored
 from windlass.decoding.options import Beam, Greedy
-from windlass.decoding.search import search
-from windlass.model import LossOptions, ModelOptions, build
+from windlass.decoding.search import SearchRequest
+from windlass.heads.base import LossOptions
+from windlass.model import ModelOptions, build
 from windlass.nn.embedding import Learned
 from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
@@ -141,14 +142,14 @@ def decoder(job: Job, int8: bool = False) -> Callable[[list[list[int]], int], li
     torch.set_num_threads(job.threads)
     model = make(job).eval()
     model.head.output.bias.data[EOS] = -1e4  # so that no output ends before its limit
-    head = model.head.ready(int8=True) if int8 else model.head
 
     @torch.inference_mode()
     def translate(sources: list[list[int]], beam: int) -> list[list[int]]:
         limit = {"length_factor": 0.0, "length_plus": FORCED}
         how = Greedy(**limit) if beam == 1 else Beam(size=beam, **limit)
         batch = Batch({"source": Padded.of(sources)}, None, torch.arange(len(sources)))
-        return [list(found[0].ids) for found in search([head], [model.infer(batch, int8)], how)]
+        member = Member(model.head, model.infer(batch, int8), batch, int8)
+        return [list(found[0].ids) for found in model.head.predict([member], SearchRequest(how))]
 
     return translate
 
