@@ -72,7 +72,7 @@ def batch(rows=(0, 1, 2), wider=0):
 
 def found(m, given, options, nbest=2):
     with torch.no_grad():
-        return search([m.head], [m.encode(given)], options, nbest=nbest, keys=given.keys)
+        return search([Member(m.head, m.encode(given), given)], SearchRequest(options, nbest=nbest, keys=given.keys))
 
 
 @every

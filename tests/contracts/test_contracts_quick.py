@@ -75,31 +75,31 @@ def test_in_8_bits_too_the_batch_matters_within_a_tolerance_only(name):
     m = fresh(name).float()
     head = m.head.ready(int8=True)
     for options in SEARCHES.values():
-        together = search([head], [m.encode(batch())], options, keys=batch().keys)
+        together = search([Member(head, m.encode(batch()), batch())], SearchRequest(options, keys=batch().keys))
         for row in range(3):
             given = batch((row,))
-            (alone,) = search([head], [m.encode(given)], options, keys=given.keys)
+            (alone,) = search([Member(head, m.encode(given), given)], SearchRequest(options, keys=given.keys))
             assert alone[0].ids == together[row][0].ids
             assert alone[0].logprobs == pytest.approx(together[row][0].logprobs, rel=0.05, abs=0.05)
 
 
 def test_weights_that_changed_are_seen_by_the_next_search():
     m, given = fresh("gru - previous"), batch()
-    before = search([m.head], [m.encode(given)], SEARCHES["greedy"])
+    before = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     with torch.no_grad():
         m.head.output.bias[4] += 50
-    after = search([m.head], [m.encode(given)], SEARCHES["greedy"])
+    after = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     assert {h[0].ids[0] for h in after} == {4} != {h[0].ids[:1] for h in before}
 
 
 def test_a_copy_of_a_head_is_made_ready_for_itself():
     m, given = fresh("gru - previous"), batch()
-    before = search([m.head], [m.encode(given)], SEARCHES["greedy"])
+    before = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     again = copy.deepcopy(m)
     with torch.no_grad():
         again.head.output.bias[4] += 50
-    assert search([again.head], [m.encode(given)], SEARCHES["greedy"])[0][0].ids[0] == 4
-    assert [h[0].ids for h in search([m.head], [m.encode(given)], SEARCHES["greedy"])] == [h[0].ids for h in before]
+    assert search([Member(again.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))[0][0].ids[0] == 4
+    assert [h[0].ids for h in search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))] == [h[0].ids for h in before]
 
 
 def test_where_a_table_of_all_tokens_would_be_too_large_the_steps_are_the_same(monkeypatch):
@@ -164,12 +164,12 @@ def test_sentences_that_are_done_before_others_stay_or_leave_without_a_trace(nam
     given = Batch({"source": Padded.of(rows)}, None, torch.arange(24))
     for way in (Greedy(length_factor=1), Beam(size=3, length_factor=1), Beam(size=2, block_ngrams=2), Sample(seed=2)):
         with torch.no_grad():
-            together = search([m.head], [m.encode(given)], way, nbest=2 if way.kind == "beam" else 1, keys=given.keys)
+            together = search([Member(m.head, m.encode(given), given)], SearchRequest(way, nbest=2 if way.kind == "beam" else 1, keys=given.keys))
         assert len({len(h[0].logprobs) for h in together}) > 3  # or this would show nothing
         for row in range(24):
             one = given.select(torch.tensor([row]))
             with torch.no_grad():
-                (alone,) = search([m.head], [m.encode(one)], way, nbest=len(together[row]), keys=one.keys)
+                (alone,) = search([Member(m.head, m.encode(one), one)], SearchRequest(way, nbest=len(together[row]), keys=one.keys))
             for a, b in zip(alone, together[row], strict=True):
                 assert (a.ids, a.finished) == (b.ids, b.finished)
                 assert a.logprobs == pytest.approx(b.logprobs, abs=1e-9)

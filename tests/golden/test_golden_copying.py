@@ -1,6 +1,7 @@
 """Copying against hand arithmetic, and the blocked loss against the plain formula."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,9 +9,9 @@ from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.options import members
-from windlass.core.records import Memory, Padded
+from windlass.core.records import Batch, Member, Memory, Padded
 from windlass.decoding.options import SearchOptions
-from windlass.decoding.search import search
+from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.nn import loss as blocks
@@ -123,16 +124,19 @@ def head(**more):
     return TextHead(options, V, memory_size=4, final_sizes=()).double()
 
 
-def memory(copy):
+def read(copy, target=None):
+    """A memory, and the batch that says what its places hold."""
     torch.manual_seed(3)
     B, S = 1, len(copy[0])
     states = torch.randn(B, S, 4, dtype=torch.float64)
-    return Memory(states, torch.ones(B, S) > 0, states[:, 0], copy=torch.tensor(copy))
+    inputs = {"source": Padded.of([[1] * S]), "copy": Padded.of(copy)}
+    batch = Batch(inputs, None if target is None else Padded.of(target), torch.arange(B))
+    return Memory(states, torch.ones(B, S) > 0, states[:, 0]), batch
 
 
 def test_a_step_is_the_mixture_of_what_is_written_and_what_is_attended_to():
-    h, m = head(), memory([[4, V, 4, V + 1]])
-    source, state = h.begin(m)
+    h, (m, batch) = head(), read([[4, V, 4, V + 1]])
+    source, state = h.begin(m, batch)
     logp, _, weights = h.step(torch.tensor([2]), state, source)
     # The same by hand: state, context and token of the step, then the formula.
     e = h.embedding(torch.tensor([2]))
@@ -150,8 +154,8 @@ def test_a_step_is_the_mixture_of_what_is_written_and_what_is_attended_to():
 
 
 def test_a_word_from_beyond_the_vocabulary_is_fed_back_as_unknown():
-    h, m = head(), memory([[4, V, V + 1]])
-    source, state = h.begin(m)
+    h, (m, batch) = head(), read([[4, V, V + 1]])
+    source, state = h.begin(m, batch)
     after = [h.step(torch.tensor([token]), state, source)[0] for token in (1, V, V + 1, 4)]
     assert torch.equal(after[0], after[1])
     assert torch.equal(after[0], after[2])
@@ -159,12 +163,11 @@ def test_a_word_from_beyond_the_vocabulary_is_fed_back_as_unknown():
 
 
 def test_a_target_from_beyond_the_vocabulary_can_only_be_copied():
-    h, m = head(), memory([[4, V, 4]])
-    target = Padded.of([[V, 3]])
-    logp, weights = h.force(m, target)
-    gate = h.teach(m, target.values).gate
+    h, (m, batch) = head(), read([[4, V, 4]], target=[[V, 3]])
+    logp, weights = h.reference_logprobs(m, batch)
+    gate = h.teacher_force(m, batch).gate
     assert logp[0, 0].exp().item() == pytest.approx(((1 - torch.sigmoid(gate[0, 0])) * weights[0, 0, 1]).item())
-    scored = h.score(m, target)
+    scored = h.score(m, batch)
     torch.testing.assert_close(scored.loss_sum, -logp.sum())
 
 
@@ -174,17 +177,19 @@ def test_copying_without_attention_is_refused():
 
 
 def test_a_batch_that_does_not_say_what_its_places_hold_is_refused():
-    m = memory([[4]])
+    m, batch = read([[4]])
     with pytest.raises(RecipeError, match="what the places of its source hold"):
-        head().begin(Memory(m.states, m.mask, m.summary))
+        head().begin(m)
+    with pytest.raises(RecipeError, match="what the places of its source hold"):
+        head().begin(m, replace(batch, inputs={"source": batch.inputs["source"]}))
 
 
 @pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
 def test_a_search_that_may_not_write_the_unknown_mark_writes_what_is_next(kind):
-    h, m = head().eval(), memory([[4, 4]])
+    h, (m, batch) = head().eval(), read([[4, 4]])
     with torch.no_grad():
         h.output.bias[1] += 50  # all but sure of the unknown mark
     options = members(SearchOptions)[kind]
-    usual, told = (search([h], [m], options(length_plus=4, unknown=may))[0][0] for may in (True, False))
+    usual, told = (search([Member(h, m, batch)], SearchRequest(options(length_plus=4, unknown=may)))[0][0] for may in (True, False))
     assert 1 in usual.ids
     assert 1 not in told.ids

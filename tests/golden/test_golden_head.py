@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -30,6 +31,11 @@ def made(encoder=None, tie="none", loss=None, **decoder):
     for parameter in model.parameters():
         parameter.data.normal_(std=0.6)
     return model
+
+
+def aimed(target):
+    """The batch with other targets."""
+    return replace(BATCH, target=target if isinstance(target, Padded) else Padded(target, torch.ones_like(target) > 0))
 
 
 def attention(query="previous", feeding=False, coverage=False, **score):
@@ -100,7 +106,7 @@ def zeros(parts=1, layers=1):
 
 def forced(model):
     with torch.no_grad():
-        return model.head.force(model.encode(BATCH), TARGET)
+        return model.head.reference_logprobs(model.encode(BATCH), BATCH)
 
 
 def agrees(model, context, readout, start=None, **how):
@@ -161,7 +167,7 @@ def test_the_two_queries_and_feeding_give_different_numbers():
 
 
 def started(model):
-    return model.head.begin(model.encode(BATCH))[1].stack.layers
+    return model.head.begin(model.encode(BATCH), BATCH)[1].stack.layers
 
 
 def test_start_zeros():
@@ -252,7 +258,7 @@ def test_without_feedback_what_was_put_out_does_not_matter(context):
         readouts = []
         for first in (4, 8):
             target = torch.tensor([[first, 5, EOS]] * 2)
-            readouts.append(model.head.teach(model.encode(BATCH), target).readout)
+            readouts.append(model.head.teacher_force(model.encode(BATCH), aimed(target)).readout)
         assert torch.equal(readouts[0][:, 0], readouts[1][:, 0])
         assert torch.allclose(readouts[0], readouts[1]) != feedback
     assert model.head.embedding is None
@@ -291,7 +297,7 @@ def test_a_prefix_keeps_its_locked_dropout_into_the_target():
     draws = []
     original = model.head.stack._mask
     model.head.stack._mask = lambda like: (draws.append(1), original(like))[1]
-    model.head.begin(model.encode(BATCH))
+    model.head.begin(model.encode(BATCH), BATCH)
     assert len(draws) == 1
 
 
@@ -299,8 +305,8 @@ def test_a_prefix_keeps_its_locked_dropout_into_the_target():
 def test_the_readouts_dropout_acts_in_training_only(readout):
     model = made(readout={"kind": readout, "size": 40, "dropout": 0.5}, context=attention())
     memory = model.encode(BATCH)
-    clean = model.eval().head.teach(memory, TARGET.values).readout
-    noisy = model.train().head.teach(memory, TARGET.values).readout
+    clean = model.eval().head.teacher_force(memory, BATCH).readout
+    noisy = model.train().head.teacher_force(memory, BATCH).readout
     gone = noisy == 0
     assert 0.3 < gone.double().mean() < 0.7
     assert torch.allclose(noisy[~gone], 2 * clean[~gone])
@@ -313,20 +319,20 @@ def test_the_readouts_dropout_acts_in_training_only(readout):
 def test_fed_its_own_output_always_it_follows_its_own_argmax():
     model = made(context=attention("current", True), readout={"kind": "deep", "size": 5})
     memory = model.encode(BATCH)
-    taught = model.head.teach(memory, TARGET.values, own=1.0)
+    taught = model.head.teacher_force(memory, BATCH, sampling_prob=1.0)
     own = model.head.output(taught.readout).argmax(-1)
     assert (own != TARGET.values).any()
     along = torch.cat([own[:, :-1], TARGET.values[:, -1:]], 1)
-    assert torch.allclose(taught.readout, model.head.teach(memory, along).readout)
-    assert not torch.allclose(taught.readout, model.head.teach(memory, TARGET.values).readout)
+    assert torch.allclose(taught.readout, model.head.teacher_force(memory, aimed(along)).readout)
+    assert not torch.allclose(taught.readout, model.head.teacher_force(memory, BATCH).readout)
 
 
 def test_with_a_coin_some_steps_are_fed_the_right_token_and_some_their_own():
     model = made(context="summary")
     memory, target = model.encode(BATCH), torch.tensor([[6, 5, 4, 7, EOS]] * 2)
-    right, own = model.head.teach(memory, target), model.head.teach(memory, target, own=1.0)
+    right, own = model.head.teacher_force(memory, aimed(target)), model.head.teacher_force(memory, aimed(target), sampling_prob=1.0)
     torch.manual_seed(0)
-    mixed = [model.head.teach(memory, target, own=0.5).readout for _ in range(40)]
+    mixed = [model.head.teacher_force(memory, aimed(target), sampling_prob=0.5).readout for _ in range(40)]
     second = torch.stack([m[0, 1] for m in mixed])
     took_own = [torch.allclose(s, own.readout[0, 1]) for s in second]
     took_right = [torch.allclose(s, right.readout[0, 1]) for s in second]
@@ -340,9 +346,9 @@ def test_links_of_a_word_are_held_against_the_step_that_writes_or_has_read_it():
     for links, late in (("writing", 0), ("reading", 1)):
         model = made(context=attention(query="current") | {"links": links}, readout="deep")
         memory = model.encode(BATCH)
-        weights = model.head.teach(memory, TARGET.values).weights
+        weights = model.head.teacher_force(memory, BATCH).weights
         right = -(weights[0, 0 + late, 1].log() + weights[1, 1 + late, 0].log())
-        scored = model.head.score(memory, TARGET, alignment=gold, alignment_weight=1.0)
+        scored = model.head.score(memory, replace(BATCH, alignment=gold), LossOptions(alignment=1.0))
         assert torch.allclose(scored.terms["alignment"], right)
 
 
@@ -352,13 +358,14 @@ def test_losses_are_added_with_their_weights_over_real_places():
     model = made(context=attention(coverage=True))
     target = Padded(TARGET.values, torch.tensor([[True] * 3, [True, True, False]]))
     memory = model.encode(BATCH)
-    taught = model.head.teach(memory, target.values)
+    taught = model.head.teacher_force(memory, aimed(target))
     before = taught.weights.cumsum(1) - taught.weights
     again = coverage_loss(taught.weights, before)[target.mask].sum()
     aligned = alignment_loss(taught.weights, gold)
-    plain = model.head.score(memory, target)
-    smooth = model.head.score(memory, target, smoothing=0.2)
-    scored = model.head.score(memory, target, 0.2, coverage=0.5, alignment=gold, alignment_weight=0.25)
+    batch, loss = replace(aimed(target), alignment=gold), LossOptions(label_smoothing=0.2, coverage=0.5, alignment=0.25)
+    plain = model.head.score(memory, aimed(target))
+    smooth = model.head.score(memory, aimed(target), LossOptions(label_smoothing=0.2))
+    scored = model.head.score(memory, batch, loss)
     assert torch.allclose(scored.loss_sum, smooth.loss_sum + 0.5 * again + 0.25 * aligned)
     assert torch.allclose(scored.terms["nll"], plain.loss_sum)
     assert torch.allclose(scored.terms["coverage"], again)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from chain_path import path_score
-from windlass.core.records import Memory, Padded
+from windlass.core.records import Batch, Memory, Padded
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.tags import TagsHead, TagsHeadOptions
 from windlass.nn.pooling import Attended, Ends, Last, Max, Mean
@@ -15,6 +15,10 @@ from windlass.nn.spelling import ConvolutionSpelling, RecurrentSpelling
 STATES = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [7.0, 7.0]], [[5.0, 0.0], [9.0, 9.0], [9.0, 9.0]]])
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 MEMORY = Memory(STATES, MASK, summary=torch.tensor([[0.5, 0.25], [0.125, 2.0]]))
+
+
+def aimed(rows):
+    return Batch({}, Padded.of(rows), torch.arange(len(rows)))
 
 
 @pytest.mark.parametrize(
@@ -58,10 +62,12 @@ def test_the_loss_of_a_label_is_minus_its_log_probability(hidden):
     for layer in linear[:-1]:
         x = torch.tanh(x @ layer.weight.t() + layer.bias)
     logp = (x @ linear[-1].weight.t() + linear[-1].bias).log_softmax(-1)
-    scored = head.score(MEMORY, Padded.of([[2], [0]]))
+    batch = aimed([[2], [0]])
+    scored = head.score(MEMORY, batch)
     assert torch.isclose(scored.loss_sum, -(logp[0, 2] + logp[1, 0]))
     assert int(scored.count) == 2
-    assert torch.allclose(head.force(MEMORY, Padded.of([[2], [0]])), torch.stack([logp[0, 2], logp[1, 0]]))
+    assert torch.allclose(head(MEMORY)[0].gather(1, batch.target.values)[:, 0], torch.stack([logp[0, 2], logp[1, 0]]))
+    assert [h.score for h in head.force(MEMORY, batch)] == pytest.approx([logp[0, 2].item(), logp[1, 0].item()])
 
 
 def test_the_loss_of_tags_by_themselves_is_the_sum_over_places():
@@ -69,8 +75,7 @@ def test_the_loss_of_tags_by_themselves_is_the_sum_over_places():
     head = TagsHead(TagsHeadOptions(), tags=3, memory_size=2)
     (layer,) = head.output
     logp = (STATES @ layer.weight.t() + layer.bias).log_softmax(-1)
-    target = Padded.of([[2, 1], [0]])
-    scored = head.score(Memory(STATES[:, :2], MASK[:, :2], MEMORY.summary), target)
+    scored = head.score(Memory(STATES[:, :2], MASK[:, :2], MEMORY.summary), aimed([[2, 1], [0]]))
     assert torch.isclose(scored.loss_sum, -(logp[0, 0, 2] + logp[0, 1, 1] + logp[1, 0, 0]))
     assert int(scored.count) == 3
 
@@ -79,11 +84,13 @@ def test_the_loss_of_tags_together_is_that_of_the_whole_sequence():
     torch.manual_seed(1)
     head = TagsHead(TagsHeadOptions(output="crf"), tags=3, memory_size=2)
     memory, target = Memory(STATES[:, :2], MASK[:, :2], MEMORY.summary), Padded.of([[2, 1], [0]])
+    batch = aimed([[2, 1], [0]])
     emissions = head.output(memory.states)
     chain = head.crf(head.scheme)
     by_hand = chain.partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
-    assert torch.isclose(head.score(memory, target).loss_sum, by_hand.sum())
-    assert torch.allclose(head.force(memory, target), -by_hand)
+    assert torch.isclose(head.score(memory, batch).loss_sum, by_hand.sum())
+    assert torch.allclose(head.sequence_logprob(memory, target), -by_hand)
+    assert [h.score for h in head.force(memory, batch)] == pytest.approx((-by_hand).tolist())
 
 
 def test_a_scheme_keeps_the_best_tags_well_formed_even_one_by_one():

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from windlass.core.marks import BOS, EOS
-from windlass.core.records import Hypothesis, Memory, Padded, Record
+from windlass.core.records import Batch, Hypothesis, Member, Memory, Padded, Record
 from windlass.decoding.choose import block_ngrams, draw, uniform
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import force, search
+from windlass.decoding.search import SearchRequest, search, stream
 from windlass.decoding.walk import Walker
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
@@ -32,12 +32,22 @@ def head(seed=0, sharp=3.0, end=0.0):
     return made
 
 
-def memory(rows=4, limit=None, seed=0, S=3):
+def memory(rows=4, seed=0, S=3):
     generator = torch.Generator().manual_seed(seed)
     states = torch.randn(rows, S, D, dtype=torch.float64, generator=generator)
     summary = torch.randn(rows, D, dtype=torch.float64, generator=generator) * 2
     mask = torch.ones(rows, S, dtype=torch.bool)
-    return Memory(states, mask, summary, limit=torch.full((rows,), 3) if limit is None else torch.tensor(limit))
+    return Memory(states, mask, summary)
+
+
+def reading(lengths):
+    """A batch with sources of these lengths, which bound those of the outputs."""
+    return Batch({"source": Padded.of([[4] * n for n in lengths])}, None, torch.arange(len(lengths)))
+
+
+def aimed(rows):
+    """A batch with these targets."""
+    return Batch({}, Padded.of(rows), torch.arange(len(rows)))
 
 
 def every_output(made, given, row, limit):
@@ -46,7 +56,7 @@ def every_output(made, given, row, limit):
     rows = [list(ids) for length in range(limit) for ids in itertools.product(OUT, repeat=length)]
     many = one.repeat(len(rows))
     with torch.no_grad():
-        logp, _ = made.force(many, Padded.of([[*ids, EOS] for ids in rows]))
+        logp, _ = made.reference_logprobs(many, aimed([[*ids, EOS] for ids in rows]))
     return {tuple(ids): p for ids, p in zip(rows, logp.sum(1).tolist(), strict=True)}
 
 
@@ -55,7 +65,7 @@ def every_output(made, given, row, limit):
 def test_a_full_beam_finds_the_best_of_all_outputs_and_the_list_after_it(penalty, end):
     made, given = head(end=end), memory()
     limit = 4
-    found = search([made], [given], Beam(size=400, length_penalty=penalty, length_factor=1, length_plus=1), nbest=5)
+    found = search([Member(made, given)], SearchRequest(Beam(size=400, length_penalty=penalty, length_factor=1, length_plus=1), nbest=5))
     for row, hypotheses in enumerate(found):
         scores = every_output(made, given, row, limit)
         ranked = sorted(scores, key=lambda ids: -scores[ids] / (len(ids) + 1) ** penalty)[:5]
@@ -69,7 +79,7 @@ def test_a_full_beam_finds_the_best_of_all_outputs_and_the_list_after_it(penalty
 def test_penalties_rank_differently_so_that_the_test_above_can_tell_them_apart():
     given = memory(rows=12)
     best = [
-        [h[0].ids for h in search([head()], [given], Beam(size=400, length_penalty=p, length_factor=1, length_plus=1))]
+        [h[0].ids for h in search([Member(head(), given)], SearchRequest(Beam(size=400, length_penalty=p, length_factor=1, length_plus=1)))]
         for p in (0.0, 0.5, 1.0)
     ]
     assert best[0] != best[1] != best[2]
@@ -78,8 +88,8 @@ def test_penalties_rank_differently_so_that_the_test_above_can_tell_them_apart()
 
 def test_a_wider_beam_finds_what_greedy_search_misses():
     given = memory(rows=12)
-    greedy = [h[0] for h in search([head()], [given], Greedy(length_factor=1, length_plus=1))]
-    wide = [h[0] for h in search([head()], [given], Beam(size=50, length_penalty=0, length_factor=1, length_plus=1))]
+    greedy = [h[0] for h in search([Member(head(), given)], SearchRequest(Greedy(length_factor=1, length_plus=1)))]
+    wide = [h[0] for h in search([Member(head(), given)], SearchRequest(Beam(size=50, length_penalty=0, length_factor=1, length_plus=1)))]
     assert any(a.ids != b.ids for a, b in zip(greedy, wide, strict=True))
     assert all(b.score >= a.score - 1e-12 for a, b in zip(greedy, wide, strict=True) if a.finished)
 
@@ -108,16 +118,16 @@ def by_beam(made, given, row, size, penalty, limit):
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_a_narrow_beam_is_the_plain_beam(size, penalty):
-    made, given = head(), memory(limit=[3, 1, 4, 2])
+    made, given, batch = head(), memory(), reading([3, 1, 4, 2])
     options = Beam(size=size, length_penalty=penalty, length_factor=1, length_plus=1)
-    for row, hypotheses in enumerate(search([made], [given], options)):
+    for row, hypotheses in enumerate(search([Member(made, given, batch)], SearchRequest(options))):
         right = by_beam(made, given, row, size, penalty, [4, 2, 5, 3][row])
         assert hypotheses[0].ids == right[0]
 
 
 def test_greedy_takes_the_likeliest_and_stops_at_the_end_mark_or_is_cut_off_and_says_so():
-    made, given = head(), memory(rows=12, limit=[1, 2, 3, 4] * 3)
-    found = search([made], [given], Greedy(length_factor=1, length_plus=1))
+    made, given, batch = head(), memory(rows=12), reading([1, 2, 3, 4] * 3)
+    found = search([Member(made, given, batch)], SearchRequest(Greedy(length_factor=1, length_plus=1)))
     kinds = set()
     for row, (h,) in enumerate(found):
         limit = [1, 2, 3, 4][row % 4] + 1
@@ -140,28 +150,27 @@ def test_greedy_takes_the_likeliest_and_stops_at_the_end_mark_or_is_cut_off_and_
 @pytest.mark.parametrize("kind", [Greedy, Beam, Sample])
 def test_an_output_is_cut_off_at_its_sources_length_times_factor_plus_some(kind, factor, plus, length):
     made = head(end=-math.inf)
-    (hypotheses,) = search([made], [memory(rows=1)], kind(length_factor=factor, length_plus=plus))
+    (hypotheses,) = search([Member(made, memory(rows=1, S=4), reading([3]))], SearchRequest(kind(length_factor=factor, length_plus=plus)))
     assert len(hypotheses[0].ids) == len(hypotheses[0].logprobs) == length
     assert not hypotheses[0].finished
 
 
-def test_without_a_limit_the_source_places_count():
+def test_without_a_batch_the_places_of_the_memory_count():
     given = memory(rows=1)
-    given = Memory(given.states, given.mask, given.summary)
-    (hypotheses,) = search([head(end=-50.0)], [given], Greedy(length_factor=2, length_plus=1))
+    (hypotheses,) = search([Member(head(end=-50.0), given)], SearchRequest(Greedy(length_factor=2, length_plus=1)))
     assert len(hypotheses[0].ids) == 7
 
 
 @pytest.mark.parametrize("nbest", [1, 3, 8])
 @pytest.mark.parametrize("size", [1, 2, 9])
 def test_a_list_is_as_long_as_asked_for_even_where_the_beam_was_narrower(size, nbest):
-    for hypotheses in search([head()], [memory()], Beam(size=size, length_factor=1, length_plus=3), nbest=nbest):
+    for hypotheses in search([Member(head(), memory())], SearchRequest(Beam(size=size, length_factor=1, length_plus=3), nbest=nbest)):
         assert len(hypotheses) == nbest
         assert len({(h.ids, h.finished) for h in hypotheses}) == nbest
 
 
 def test_a_longer_list_begins_with_the_shorter_one():
-    lists = [search([head()], [memory()], Beam(size=6, length_factor=1, length_plus=3), nbest=n) for n in (1, 2, 5)]
+    lists = [search([Member(head(), memory())], SearchRequest(Beam(size=6, length_factor=1, length_plus=3), nbest=n)) for n in (1, 2, 5)]
     for one, two, five in zip(*lists, strict=True):
         assert [h.ids for h in one] == [h.ids for h in five[:1]]
         assert [h.ids for h in two] == [h.ids for h in five[:2]]
@@ -173,7 +182,7 @@ def test_no_run_of_n_tokens_comes_twice_and_the_end_stays_open(kind, n):
     made = head(end=-3.0)
     repeats = 0
     for block in (n, 0):
-        for (h,) in search([made], [memory(rows=8)], kind(length_factor=0, length_plus=30, block_ngrams=block)):
+        for (h,) in search([Member(made, memory(rows=8))], SearchRequest(kind(length_factor=0, length_plus=30, block_ngrams=block))):
             runs = [h.ids[i : i + n] for i in range(len(h.ids) - n + 1)]
             repeats += len(runs) - len(set(runs))
             if block:
@@ -254,7 +263,7 @@ def test_draws_are_even_and_differ_by_seed_key_and_step():
 
 def test_whole_outputs_are_sampled_as_often_as_the_model_says():
     made, given = head(sharp=1.0, end=1.0), memory(rows=1)
-    (found,) = search([made], [given], Sample(seed=4, length_factor=1, length_plus=1), nbest=800)
+    (found,) = search([Member(made, given)], SearchRequest(Sample(seed=4, length_factor=1, length_plus=1), nbest=800))
     scores = every_output(made, given, 0, 4)
     # PAD and BOS may not come: what is left at each step is made to sum to one, so that only shares compare.
     short = {ids: math.exp(p) for ids, p in scores.items() if len(ids) == 1}
@@ -279,7 +288,7 @@ def adjusted(made, given, ids, p, short):
 
 def test_a_seed_gives_the_same_samples_again_and_another_seed_others():
     def ids(seed):
-        found = search([head(sharp=0.5)], [memory()], Sample(seed=seed, length_factor=1, length_plus=5), nbest=3)
+        found = search([Member(head(sharp=0.5), memory())], SearchRequest(Sample(seed=seed, length_factor=1, length_plus=5), nbest=3))
         return [[h.ids for h in row] for row in found]
 
     assert ids(1) == ids(1) != ids(2)
@@ -289,8 +298,8 @@ def test_a_seed_gives_the_same_samples_again_and_another_seed_others():
 def test_a_rows_samples_go_with_its_key_and_not_with_its_place():
     made, given = head(sharp=0.5), memory()
     turn = torch.tensor([2, 0, 3, 1])
-    here = search([made], [given], Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13]))
-    there = search([made], [given.select(turn)], Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])[turn])
+    here = search([Member(made, given)], SearchRequest(Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])))
+    there = search([Member(made, given.select(turn))], SearchRequest(Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])[turn]))
     assert [[h.ids for h in here[i]] for i in turn] == [[h.ids for h in row] for row in there]
 
 
@@ -299,11 +308,11 @@ def test_a_rows_samples_go_with_its_key_and_not_with_its_place():
 
 def test_an_ensemble_is_the_mean_of_probabilities():
     heads, given = [head(1), head(2), head(3)], memory()
-    walker = Walker(heads)
-    walk = walker.begin([given] * 3)
+    walker = Walker([Member(each, given) for each in heads])
+    walk = walker.begin()
     tokens = torch.tensor([BOS, 4, 5, 6])
     together, _, weights = walker.step(tokens, walk)
-    each = [h.step(tokens, s, m) for h, s, m in zip(heads, walk.states, walk.sources, strict=True)]
+    each = [h.step(tokens, *reversed(h.begin(given))) for h in heads]
     mean = sum(logp.exp() for logp, _, _ in each) / 3
     assert torch.allclose(together.exp(), mean, rtol=1e-12, atol=0)
     assert not torch.allclose(together, sum(logp for logp, _, _ in each) / 3)
@@ -313,27 +322,27 @@ def test_an_ensemble_is_the_mean_of_probabilities():
 def test_an_ensemble_searches_with_the_mean_and_one_model_twice_is_that_model():
     heads, given = [head(1), head(2)], memory()
     for options in (Greedy(length_factor=1, length_plus=1), Beam(size=30, length_factor=1, length_plus=1)):
-        found = search(heads, [given, given], options)
+        found = search([Member(each, given) for each in heads], SearchRequest(options))
         for row, (h,) in enumerate(found):
             ids = [*h.ids, EOS][: len(h.logprobs)]
             one = given.select(torch.tensor([row]))
-            forced = [m.force(one, Padded.of([ids]))[0][0].exp() for m in heads]
+            forced = [m.reference_logprobs(one, aimed([ids]))[0][0].exp() for m in heads]
             assert h.logprobs == pytest.approx(((forced[0] + forced[1]) / 2).log().tolist(), abs=1e-12)
-        alone = search([heads[0]], [given], options)
-        twice = search([heads[0]] * 2, [given] * 2, options)
+        alone = search([Member(heads[0], given)], SearchRequest(options))
+        twice = search([Member(heads[0], given)] * 2, SearchRequest(options))
         assert [h[0].ids for h in alone] == [h[0].ids for h in twice]
         assert alone[0][0].score == pytest.approx(twice[0][0].score, abs=1e-12)
 
 
 def test_models_that_see_different_places_show_the_first_ones_attention():
     first, second = memory(rows=2, S=3), memory(rows=2, S=4)
-    found = search([head(1), head(2)], [first, second], Beam(size=2))
+    found = search([Member(head(1), first), Member(head(2), second)], SearchRequest(Beam(size=2)))
     assert all(h[0].weights.size(1) == 3 for h in found)
 
 
 def test_forcing_scores_each_row_to_its_own_end():
     made, given = head(), memory(rows=2)
-    long, short = force(made, given, Padded.of([[4, 5, 6, EOS], [6, EOS]]))
+    long, short = made.force(given, aimed([[4, 5, 6, EOS], [6, EOS]]))
     assert (long.ids, short.ids) == ((4, 5, 6), (6,))
     assert (len(long.logprobs), len(short.logprobs)) == (4, 2)
     assert short.weights.shape == (2, 3)
@@ -342,7 +351,7 @@ def test_forcing_scores_each_row_to_its_own_end():
     then, _, _ = made.step(torch.tensor([4, 6]), state, source)
     assert short.logprobs == pytest.approx([logp[1, 6].item(), then[1, EOS].item()])
     assert short.score == pytest.approx(sum(short.logprobs))
-    (cut,) = force(made, given.select(torch.tensor([0])), Padded.of([[4, 5]]))
+    (cut,) = made.force(given.select(torch.tensor([0])), aimed([[4, 5]]))
     assert not cut.finished
     assert cut.ids == (4, 5)
 
@@ -356,7 +365,7 @@ class Fixed:
     def __init__(self, logprobs):
         self.logprobs = torch.tensor(logprobs, dtype=torch.float64).log_softmax(-1)
 
-    def begin(self, given):
+    def begin(self, given, batch=None):
         return Rows(given.summary), Rows(given.summary)
 
     def step(self, tokens, state, source):
@@ -375,41 +384,41 @@ class Rows(Record):
 def test_the_distribution_a_head_returns_is_not_written_into(options):
     fixed = Fixed([0.0, 1.0, 0.0, 1.0, 2.0])
     before = fixed.logprobs.clone()
-    search([fixed], [memory()], options, nbest=3)
+    search([Member(fixed, memory())], SearchRequest(options, nbest=3))
     assert torch.equal(fixed.logprobs, before)
 
 
 def test_where_all_tokens_are_alike_every_search_gives_one_of_the_best():
     fixed = Fixed([0.0] * 9)
     options = {"length_factor": 0, "length_plus": 4}
-    (greedy,), *_ = search([fixed], [memory()], Greedy(**options))
-    (beam,), *_ = search([fixed], [memory()], Beam(size=1, length_penalty=0, **options))
+    (greedy,), *_ = search([Member(fixed, memory())], SearchRequest(Greedy(**options)))
+    (beam,), *_ = search([Member(fixed, memory())], SearchRequest(Beam(size=1, length_penalty=0, **options)))
     assert greedy.score == beam.score == pytest.approx(4 * math.log(1 / 9))
 
 
 def test_a_head_that_can_only_end_ends_and_fills_no_list_with_nothing():
     fixed = Fixed([-math.inf, -math.inf, -math.inf, 0.0, -math.inf])
-    for hypotheses in search([fixed], [memory()], Beam(size=5), nbest=3):
+    for hypotheses in search([Member(fixed, memory())], SearchRequest(Beam(size=5), nbest=3)):
         assert [h.ids for h in hypotheses] == [()]
         assert hypotheses[0].score == 0
-    assert search([fixed], [memory()], Sample())[0][0].ids == ()
+    assert search([Member(fixed, memory())], SearchRequest(Sample()))[0][0].ids == ()
 
 
 def test_a_head_that_cannot_end_is_cut_off_everywhere():
     fixed = Fixed([0.0, 1.0, 0.0, -math.inf, 2.0])
     for options in (Greedy(length_plus=2), Beam(size=3, length_plus=2), Sample(length_plus=2)):
-        for hypotheses in search([fixed], [memory(limit=[0, 1, 2, 3])], options):
+        for hypotheses in search([Member(fixed, memory(), reading([0, 1, 2, 3]))], SearchRequest(options)):
             assert not any(h.finished for h in hypotheses)
-    lengths = [len(h[0].ids) for h in search([fixed], [memory(limit=[0, 1, 2, 3])], Beam(length_plus=2))]
+    lengths = [len(h[0].ids) for h in search([Member(fixed, memory(), reading([0, 1, 2, 3]))], SearchRequest(Beam(length_plus=2)))]
     assert lengths == [2, 4, 6, 8]
 
 
 def test_no_rows_no_output():
-    assert search([head()], [memory().select(torch.tensor([], dtype=torch.long))], Beam()) == []
+    assert search([Member(head(), memory().select(torch.tensor([], dtype=torch.long)))], SearchRequest(Beam())) == []
 
 
 def test_a_hypothesis_is_plain_data():
-    (found, *_) = search([head()], [memory()], Beam())
+    (found, *_) = search([Member(head(), memory())], SearchRequest(Beam()))
     assert isinstance(found[0], Hypothesis)
     assert all(isinstance(i, int) for i in found[0].ids)
     assert all(isinstance(p, float) for p in found[0].logprobs)

@@ -9,11 +9,11 @@ import torch
 
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.marks import EOS, MARKS
-from windlass.core.records import Memory, Padded
+from windlass.core.records import Batch, Member, Memory, Padded
 from windlass.data.trees import Tree, joined_tokens
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import force, search
+from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.metrics.trees import bracket_f1
@@ -106,10 +106,10 @@ def well_formed(ids: tuple[int, ...], words: int) -> bool:
 def test_every_search_finds_trees_alone(options, nbest, way):
     heads = [a_head(seed) for seed in ((1, 2) if way == "ensemble" else (1,))]
     steps = [head.ready(int8=True) if way == "8 bits" else head.train(way == "in training") for head, _ in heads]
-    memories = [memory for _, memory in heads]
-    found = search(steps, memories, options, nbest, constraint=WellFormed(SYMBOLS, COUNTS))
+    members = [Member(step, memory) for step, (_, memory) in zip(steps, heads, strict=True)]
+    found = search(members, SearchRequest(options, nbest, constraint=WellFormed(SYMBOLS, COUNTS)))
     assert all(h.finished and well_formed(h.ids, n) for row, n in zip(found, COUNTS, strict=True) for h in row)
-    free = search(steps, memories, options, nbest)
+    free = search(members, SearchRequest(options, nbest))
     assert not all(well_formed(h.ids, n) for row, n in zip(free, COUNTS, strict=True) for h in row)
 
 
@@ -117,10 +117,11 @@ def test_a_wide_beam_finds_the_best_of_all_trees_with_the_models_own_score():
     head, memory = a_head(5)
     row = memory.select(torch.tensor([1]))
     options = Beam(size=60, length_penalty=0.0, length_factor=0.0, length_plus=6)
-    best = search([head], [row], options, constraint=WellFormed(SYMBOLS, [2]))[0][0]
+    best = search([Member(head, row)], SearchRequest(options, constraint=WellFormed(SYMBOLS, [2])))[0][0]
     ids = {symbol: n for n, symbol in enumerate(SYMBOLS, len(MARKS))}
     trees = [[ids[t] for t in tokens] for tokens in allowed(SYMBOLS, 2, 6)]
-    scores = [force(head, row, Padded.of([[*tree, EOS]]))[0].score for tree in trees]
+    targets = [Batch({}, Padded.of([[*tree, EOS]]), torch.arange(1)) for tree in trees]
+    scores = [head.force(row, target)[0].score for target in targets]
     assert best.score == pytest.approx(max(scores), abs=1e-5)
     assert list(best.ids) == trees[scores.index(max(scores))]
     assert best.weights is not None
@@ -130,7 +131,7 @@ def test_a_wide_beam_finds_the_best_of_all_trees_with_the_models_own_score():
 def test_blocked_runs_are_refused_under_a_constraint():
     head, memory = a_head(1)
     with pytest.raises(RecipeError, match="block_ngrams"):
-        search([head], [memory], Greedy(block_ngrams=2), constraint=WellFormed(SYMBOLS, COUNTS))
+        search([Member(head, memory)], SearchRequest(Greedy(block_ngrams=2), constraint=WellFormed(SYMBOLS, COUNTS)))
 
 
 # -- bracket F1, by hand

@@ -82,3 +82,33 @@ def ensemble_mean(parts: Iterable[Tensor]) -> Tensor:
     [0.5, 0.5]
     """
     return torch.stack([part.cpu() for part in parts]).mean(0)
+
+
+def pooled(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
+    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of its places (B, S).
+
+    >>> from windlass.nn.pooling import Attended
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> pooled(Attended.Options().build(4), memory)[0].shape
+    torch.Size([2, 4])
+    """
+    u, weights = pool(memory)
+    second = memory.parts.get("second")
+    if second is None:
+        return u, weights
+    v, _ = pool(second)
+    return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
+
+
+def attention_of(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
+    """The attention (B, rows, S) behind a pooled memory: of a pair, the second text's words over the first's.
+
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> attention_of([Member(None, memory)], [torch.ones(2, 5) / 5]).shape
+    torch.Size([2, 1, 5])
+    """
+    if "second" in members[0].memory.parts:
+        crossed = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
+        return ensemble_mean(crossed) if crossed else None
+    weighed = [weights[:, None] for weights in pooling if weights is not None]
+    return ensemble_mean(weighed) if weighed else None

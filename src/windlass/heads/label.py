@@ -9,12 +9,12 @@ from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
+from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
 from windlass.nn.pooling import Attended, PoolOptions
@@ -53,8 +53,8 @@ class LabelHead(Head):
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, V), and the weight of every place (B, S) where pooling is by attention."""
-        pooled, weights = pooled_memory(self.pool, memory)
-        return torch.log_softmax(self.output(pooled), dim=-1), weights
+        vector, weights = pooled(self.pool, memory)
+        return torch.log_softmax(self.output(vector), dim=-1), weights
 
     def score(
         self,
@@ -66,8 +66,8 @@ class LabelHead(Head):
     ) -> Scored:
         """The training loss of labels (B, 1)."""
         target, smoothing = gold(batch), (loss or LossOptions()).label_smoothing
-        pooled, _ = pooled_memory(self.pool, memory)
-        value, nll = cross_entropy(self.output(pooled), target.values[:, 0], smoothing)
+        vector, _ = pooled(self.pool, memory)
+        value, nll = cross_entropy(self.output(vector), target.values[:, 0], smoothing)
         return Scored(value, target.mask.sum(), {"nll": nll})
 
     @classmethod
@@ -82,7 +82,7 @@ class LabelHead(Head):
         """
         outputs = [member.head(member.memory) for member in members]
         probabilities = ensemble_mean(logprobs.exp() for logprobs, _ in outputs)
-        weights = _weights(members, [weights for _, weights in outputs])
+        weights = attention_of(members, [weights for _, weights in outputs])
         found = []
         for row, each in enumerate(probabilities):
             order = each.argsort(descending=True, stable=True)[: request.nbest].tolist()
@@ -94,7 +94,7 @@ class LabelHead(Head):
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
         """The probability of given labels."""
         logprobs, pooling = self(memory)
-        weights = _weights([Member(self, memory, batch)], [pooling])
+        weights = attention_of([Member(self, memory, batch)], [pooling])
         return [
             replace(
                 _hypothesis(label, logprobs[row].exp().cpu(), None if weights is None else weights[row]),
@@ -103,30 +103,6 @@ class LabelHead(Head):
             )
             for row, label in enumerate(gold(batch).values[:, 0].tolist())
         ]
-
-
-def pooled_memory(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
-    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of its places (B, S).
-
-    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pooled_memory(Attended.Options().build(4), memory)[0].shape
-    torch.Size([2, 4])
-    """
-    u, weights = pool(memory)
-    second = memory.parts.get("second")
-    if second is None:
-        return u, weights
-    v, _ = pool(second)
-    return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
-
-
-def _weights(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
-    """Attention (B, rows, S): of a pair, the second text's words over the first's; else the weights of pooling."""
-    if "second" in members[0].memory.parts:
-        crossed = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
-        return ensemble_mean(crossed) if crossed else None
-    weighed = [weights[:, None] for weights in pooling if weights is not None]
-    return ensemble_mean(weighed) if weighed else None
 
 
 def _hypothesis(label: int, probabilities: Tensor, weights: Tensor | None) -> Hypothesis:

@@ -1,0 +1,100 @@
+"""The number head: a real number for a whole memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from windlass.core.errors import RecipeError
+from windlass.core.options import Options
+from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
+from windlass.decoding.search import SearchRequest
+from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.nn.layers import layers
+from windlass.nn.pooling import Attended, PoolOptions
+
+
+class NumberHeadOptions(Options):
+    """A number, from the memory pooled to one vector.
+
+    >>> NumberHeadOptions(pool="max", hidden=(64,)).pool.kind
+    'max'
+    """
+
+    kind: Literal["number"] = "number"
+    pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+
+@final
+class NumberHead(Head):
+    """y = w . f(v) + b, v pooled from the memory, f no layer or several; trained on the squared error.
+
+    The target side standardises numbers, so that y is in standard deviations from the mean of the training data.
+
+    >>> head = NumberHead(NumberHeadOptions(), memory_size=4)
+    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+    >>> head(memory)[0].shape
+    torch.Size([2])
+    """
+
+    def __init__(self, options: NumberHeadOptions, memory_size: int, pair: bool = False):
+        super().__init__()
+        self.pool = options.pool.build(memory_size)
+        self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, 1, options.dropout)
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Numbers (B,), and the weight of every place (B, S) where pooling is by attention."""
+        vector, weights = pooled(self.pool, memory)
+        return self.output(vector).squeeze(1), weights
+
+    def score(
+        self,
+        memory: Memory,
+        batch: Batch,
+        loss: LossOptions | None = None,
+        carry: Carry | None = None,
+        sampling_prob: float = 0.0,
+    ) -> Scored:
+        """The squared error of numbers (B, 1)."""
+        target, (value, _) = gold(batch), self(memory)
+        error = (value - target.values[:, 0]).square().sum()
+        return Scored(error, target.mask.sum(), {"squared_error": error.detach()})
+
+    @classmethod
+    @torch.no_grad()
+    def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
+        """The number; of an ensemble, the mean.
+
+        >>> head = NumberHead(NumberHeadOptions(), memory_size=4)
+        >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
+        >>> len(NumberHead.predict([Member(head, memory)], SearchRequest()))
+        2
+        """
+        if request.nbest > 1:
+            raise RecipeError("a number has no alternatives: leave nbest out")
+        outputs = [member.head(member.memory) for member in members]
+        values = ensemble_mean(value for value, _ in outputs).tolist()
+        weights = attention_of(members, [pooling for _, pooling in outputs])
+        return [
+            [_hypothesis(value, value, None if weights is None else weights[row])] for row, value in enumerate(values)
+        ]
+
+    @torch.no_grad()
+    def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
+        """Score given numbers by their log density, with a standard deviation of 1 around the prediction."""
+        means, pooling = self(memory)
+        weights = attention_of([Member(self, memory, batch)], [pooling])
+        pairs = zip(gold(batch).values[:, 0].tolist(), means.tolist(), strict=True)
+        return [_hypothesis(*pair, None if weights is None else weights[row]) for row, pair in enumerate(pairs)]
+
+
+def _hypothesis(value: float, mean: float, weights: Tensor | None) -> Hypothesis:
+    density = -0.5 * ((value - mean) ** 2 + math.log(2 * math.pi))
+    return Hypothesis((), density, (), weights, value=value)
