@@ -71,7 +71,7 @@ def score(out: Path) -> dict[str, Any]:
     found = evaluate([bundle], examples)
     known = set(bundle.codecs.written.symbols)
     new = [{w for w in bundle.codecs.written.pieces(e.target) if w not in known} for e in examples]
-    said = [set(p.tokens) for p in found.predictions]
+    said = [set(p.answer.tokens) for p in found.predictions]
     names = sum(map(len, new))
     return {
         "test": found.metrics,

@@ -11,7 +11,7 @@ import windlass
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 
 WORDS = ["abcd", "ab", "dcb", "", "aaaa", "dacb", "bb", "cab"]
 SEARCHES = [Greedy(), Beam(size=3), Sample(temperature=2.0, seed=4), Beam(size=2, length_penalty=0.0, block_ngrams=2)]
@@ -30,8 +30,8 @@ def test_fit_predict_explain(tmp_path):
     settings = SMALL | {"train.epochs": 2}
     model = windlass.fit(reversals(), task="text", settings=settings, quiet=True)
     prediction = model.predict("abc")[0]
-    assert prediction.source_tokens == ("a", "b", "c", "</s>")
-    assert len(prediction.tokens) == len(prediction.text)
+    assert prediction.places.names == ("a", "b", "c", "</s>")
+    assert len(prediction.answer.tokens) == len(prediction.text)
     assert model.explain("abc", tmp_path / "a.html").text == prediction.text
     assert (tmp_path / "a.html").is_file()
     assert model.dev is not None
@@ -75,16 +75,16 @@ def test_in_portions_is_as_at_once(model, options):
 
 def test_the_score_of_a_prediction_is_that_of_the_same_target_given(model):
     for found in model.predict([word for word in WORDS if word], Greedy()):
-        source = "".join(found.source_tokens[:-1])
+        source = "".join(found.places.names[:-1])
         forced = model.score([(source, found.text)])[0]
         assert math.isclose(forced.confidence, found.confidence, rel_tol=1e-4)
-        assert math.isclose(math.prod(found.probabilities), found.confidence, rel_tol=1e-6)
+        assert math.isclose(math.prod(found.answer.probabilities), found.confidence, rel_tol=1e-6)
 
 
 def test_a_cut_off_output_says_so_and_lacks_the_end(model):
     found = model.predict("abcd", Greedy(length_factor=0, length_plus=2))[0]
     assert not found.finished
-    assert len(found.tokens) == len(found.probabilities) == 2
+    assert len(found.answer.tokens) == len(found.answer.probabilities) == 2
     whole = model.predict("abcd", Greedy())[0]
     assert whole.finished
     assert found.confidence >= whole.confidence  # of any output that begins so
@@ -92,7 +92,7 @@ def test_a_cut_off_output_says_so_and_lacks_the_end(model):
 
 def test_a_blank_text_gives_a_blank_prediction(model):
     blank = model.predict(["", "  "])
-    assert [(p.text, p.tokens, p.attention) for p in blank] == [("", (), None)] * 2
+    assert [(p.text, p.answer.tokens, p.attention) for p in blank] == [("", (), None)] * 2
     assert model.predict([]) == []
 
 

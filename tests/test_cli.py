@@ -125,8 +125,8 @@ def test_n_best_outputs_stand_side_by_side(tiny_model):
 def test_predict_json_holds_all_that_a_prediction_does(tiny_model):
     one = json.loads(windlass("predict", tiny_model, "--json", stdin=b"abq\n").out)
     assert one["unknown"] == ["q"]
-    assert one["source_tokens"] == ["a", "b", "q", "</s>"]
-    assert len(one["attention"]) == len(one["probabilities"])
+    assert one["places"]["names"] == ["a", "b", "q", "</s>"]
+    assert len(one["attention"]) == len(one["answer"]["probabilities"])
     assert all(abs(sum(row) - 1) < 1e-4 for row in one["attention"])
     assert 0 < one["confidence"] <= 1
 
@@ -196,7 +196,7 @@ def test_explain_writes_pictures_pages_and_data(tiny_model, tmp_path, suffix):
 def test_explain_can_look_at_a_given_target(tiny_model, tmp_path):
     out = tmp_path / "a.json"
     assert windlass("explain", tiny_model, "abc", "--target", "dd", "--out", out).code == 0
-    assert json.loads(out.read_text())["tokens"] == ["d", "d"]
+    assert json.loads(out.read_text())["answer"]["tokens"] == ["d", "d"]
     ran = windlass("explain", tiny_model, "abq", "--target", "qa", "--out", out)
     assert "never seen 'q'" in ran.err
     assert "never writes 'q'" in ran.err

@@ -87,8 +87,8 @@ def test_a_label_is_predicted_evaluated_and_drawn(labels, tmp_path):
     ran = windlass("predict", model, "--nbest", "2", stdin=b"is it blue\n\nit is blue\n")
     assert ran.out == "ASK\tSAY\n\nSAY\tASK\n"
     found = json.loads(windlass("predict", model, "--json", stdin=b"is it blue\n").out)
-    assert found["labels"]["ASK"] == found["confidence"] > 0.5
-    assert len(found["attention"][0]) == len(found["source_tokens"]) == 4  # and the end
+    assert found["answer"]["labels"]["ASK"] == found["confidence"] > 0.5
+    assert len(found["attention"][0]) == len(found["places"]["names"]) == 4  # and the end
     ran = windlass("explain", model, "is it blue", "--out", tmp_path / "a.png")
     assert ran.code == 0, ran.err
     assert (tmp_path / "a.png").is_file()
@@ -123,8 +123,8 @@ def test_a_text_that_is_not_cut_gets_its_tags_on_its_own_characters(tags, tmp_pa
     ran = windlass("predict", tags / "model", stdin=b"the cat  don't run\n")
     assert ran.out == "the/DET cat/NOUN do/AUX n't/PART run/VERB\n"
     found = json.loads(windlass("predict", tags / "model", "--json", stdin=b"the cat  don't run\n").out)
-    assert found["offsets"] == [[0, 3], [4, 7], [9, 11], [11, 14], [15, 18]]
-    assert [span["text"] for span in found["spans"]] == ["the", "cat", "do", "n't", "run"]
+    assert found["places"]["offsets"] == [[0, 3], [4, 7], [9, 11], [11, 14], [15, 18]]
+    assert [span["text"] for span in found["answer"]["spans"]] == ["the", "cat", "do", "n't", "run"]
     ran = windlass("explain", tags / "model", "the cat runs", "--out", tmp_path / "t.html")
     assert ran.code == 0, ran.err
     assert "DET" in (tmp_path / "t.html").read_text()
@@ -134,12 +134,12 @@ def test_a_text_that_is_not_cut_gets_its_tags_on_its_own_characters(tags, tmp_pa
 def test_every_offset_is_in_the_characters_of_the_line_as_it_came(tags, line):
     ran = windlass("predict", tags / "model", "--json", stdin=f"{line}\r\nthe\n".encode())
     found, after = map(json.loads, ran.out.splitlines())
-    words = [line[begin:end] for begin, end in found["offsets"]]
-    assert words == found["source_tokens"]
+    words = [line[begin:end] for begin, end in found["places"]["offsets"]]
+    assert words == found["places"]["names"]
     assert "".join(words) == "".join(line.split())  # nothing is lost but spaces
-    assert len(found["tokens"]) == len(found["probabilities"]) == len(words)
-    assert all(line[span["begin"] : span["end"]] == span["text"] for span in found["spans"])
-    assert after["offsets"] == [[0, 3]]
+    assert len(found["answer"]["tokens"]) == len(found["answer"]["probabilities"]) == len(words)
+    assert all(line[span["begin"] : span["end"]] == span["text"] for span in found["answer"]["spans"])
+    assert after["places"]["offsets"] == [[0, 3]]
 
 
 def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):

@@ -84,9 +84,9 @@ def test_a_document_is_evaluated_and_predicted_as_a_text_or_as_a_list(labels):
     ran = windlass("predict", labels / "model", stdin=lines)
     assert ran.out == "dog\n\ncat\n"
     first, _, last = map(json.loads, windlass("predict", labels / "model", "--json", stdin=lines).out.splitlines())
-    assert last["source_tokens"] == ["It is so.", "The cat wins!"]
-    assert first["words"][1] == ["The", "dog", "wins", "!"]
-    assert [round(sum(row), 4) for row in first["word_weights"]] == [1, 1]
+    assert last["places"]["names"] == ["It is so.", "The cat wins!"]
+    assert first["places"]["within"][1]["names"] == ["The", "dog", "wins", "!"]
+    assert [round(sum(row), 4) for row in first["word_attention"]] == [1, 1]
     assert round(sum(first["attention"][0]), 4) == 1
     ran = windlass("predict", labels / "model", stdin=b"It is. It is. It is. The cat wins!\n")
     assert "1 of 1 documents are longer than the model reads" in ran.err
@@ -122,7 +122,7 @@ def test_a_run_that_was_stopped_goes_on_and_a_bundle_moves(labels, tmp_path):
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "moved")]
     assert len(weights[0]) == len(weights[1])
     found = [package.load(tmp_path / name).predict(["The cat wins!"])[0] for name in ("whole", "moved")]
-    assert found[0].labels == found[1].labels
+    assert found[0].answer.labels == found[1].answer.labels
 
 
 def test_turns_of_a_dialog_are_tagged_scored_and_drawn(acts, tmp_path):

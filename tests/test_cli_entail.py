@@ -67,7 +67,7 @@ def test_the_words_of_the_hypothesis_are_drawn_over_those_of_the_premise(pairs, 
         ran = windlass("explain", pairs / "model", "red big old", "--second", "it is big", "--out", tmp_path / name)
         assert ran.code == 0, ran.err
     found = json.loads((tmp_path / "look.json").read_text())
-    assert found["second_tokens"] == ["it", "is", "big"]
+    assert found["places"]["parts"]["second"]["names"] == ["it", "is", "big"]
     assert max(range(3), key=lambda n: found["attention"][2][n]) == 1
     page = (tmp_path / "look.html").read_text()
     assert all(word in page for word in ("old", "is", "yes"))

@@ -104,7 +104,7 @@ def test_generate_ends_before_a_stop_and_takes_the_likeliest_if_told(folder):
 
 def test_a_prompt_is_read_and_not_only_printed(folder):
     model = api.load(folder / "model")
-    a, b = (model.score([f"{begin}at"])[0].probabilities[-1] for begin in ("the c", "the d"))
+    a, b = (model.score([f"{begin}at"])[0].answer.probabilities[-1] for begin in ("the c", "the d"))
     assert a != b
     streamed = list(model.stream("the c", length=10, seed=5))
     assert "".join(streamed) == model.generate("the c", length=10, seed=5)
@@ -115,7 +115,7 @@ def test_what_is_drawn_has_the_probability_that_score_gives_it(folder):
     model = api.load(folder / "model")
     greedy = model.generate("the", length=1, top_k=1)
     letters = sorted(set(TEXT))
-    chances = {letter: model.score(["the" + letter])[0].probabilities[-1] for letter in letters}
+    chances = {letter: model.score(["the" + letter])[0].answer.probabilities[-1] for letter in letters}
     assert max(chances, key=chances.__getitem__) == greedy
 
 

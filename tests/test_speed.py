@@ -13,7 +13,7 @@ from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.weights import weights
 from windlass.inference.bench import Figure, bench, made_up, quantile
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
 from windlass.nn import packed
 
@@ -117,7 +117,7 @@ def test_bench_measures_every_way_and_counts_what_was_predicted(tiny_model):
         assert figure.seconds == pytest.approx(sum(figure.latencies))
         if figure.batch == 1:
             assert figure.sentences == len(figure.latencies)
-    tokens = sum(len(p.probabilities) for p in predict([bundle], ["ab"]))
+    tokens = sum(len(p.answer.probabilities) for p in predict([bundle], ["ab"]))
     (alone,) = (f for f in bench(bundle, ["ab"], (1,), 0.01) if (f.numbers, f.search) == ("float32", own))
     assert alone.tokens == tokens * alone.sentences
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from contract_parts import ENCODERS, close
 
 from windlass.core.options import members
-from windlass.core.records import Batch, Padded
+from windlass.core.records import Batch, Member, Memory, Padded
+from windlass.decoding.search import SearchRequest
 from windlass.encoders.pair import PairEncoder
 from windlass.heads.label import LabelHead
 from windlass.heads.tags import TagsHead
@@ -128,6 +130,13 @@ def answers(model: Model, given: Batch):
     return found if isinstance(model.head, LabelHead) else (found, None)
 
 
+def logprob(model: Model, memory: Memory, target: Padded) -> torch.Tensor:
+    """The log probability of given answers: (B,)."""
+    if isinstance(model.head, LabelHead):
+        return model.head(memory)[0].gather(1, target.values)[:, 0]
+    return model.head.sequence_logprob(memory, target)
+
+
 @every
 def test_more_padding_changes_nothing(name):
     m = fresh(name)
@@ -180,8 +189,15 @@ def test_probabilities_sum_to_one_and_the_loss_is_the_forced_score(name):
         assert close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
         assert not weights[~given.inputs["source"].mask].any()
     with torch.no_grad():
-        forced = m.head.force(m.encode(given), given.target)
+        memory = m.encode(given)
+        forced = logprob(m, memory, given.target)
         assert close(m(given).loss_sum, -forced.sum())
+        hypotheses = m.head.force(memory, given)
+    assert [h.score for h in hypotheses] == pytest.approx(forced.tolist(), rel=1e-9, abs=1e-11)
+    assert [h.confidence for h in hypotheses] == pytest.approx(forced.exp().tolist(), rel=1e-9, abs=1e-11)
+    assert [list(h.ids) for h in hypotheses] == [
+        row[mask].tolist() for row, mask in zip(given.target.values, given.target.mask, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("pair attention")])
@@ -189,11 +205,13 @@ def test_the_words_of_a_second_text_look_at_real_words_of_the_first_alone(name):
     m = fresh(name)
     with torch.no_grad():
         narrow, wide = (m.encode(batch(m, wider=wider)) for wider in (0, 2))
-    T, S = narrow.second.mask.size(1), narrow.mask.size(1)
-    real = narrow.second.mask[..., None]
-    assert close(narrow.links * real, wide.links[:, :T, :S] * real)
-    assert not wide.links[:, :, S:].any()
-    assert close(narrow.links.sum(-1), torch.ones_like(narrow.links.sum(-1)))
+    second, links = narrow.parts["second"], narrow.parts["cross_attention"].states
+    wide_links = wide.parts["cross_attention"].states
+    T, S = second.mask.size(1), narrow.mask.size(1)
+    real = second.mask[..., None]
+    assert close(links * real, wide_links[:, :T, :S] * real)
+    assert not wide_links[:, :, S:].any()
+    assert close(links.sum(-1), torch.ones_like(links.sum(-1)))
 
 
 @every
@@ -206,11 +224,15 @@ def test_no_answer_is_more_probable_than_the_one_that_is_chosen(name):
             best = Padded(m.head.best(memory), memory.mask)
         else:
             best = Padded.of(m.head(memory)[0].argmax(-1, keepdim=True).tolist())
-        top = m.head.force(memory, best)
+        top = logprob(m, memory, best)
         assert given.target is not None
         for shift in range(V):
             other = Padded((given.target.values + shift) % V, given.target.mask)
-            assert (m.head.force(memory, other) <= top + 1e-9).all()
+            assert (logprob(m, memory, other) <= top + 1e-9).all()
+        chosen = type(m.head).predict([Member(m.head, memory, given)], SearchRequest())
+        hypotheses = m.head.force(memory, replace(given, target=best))
+    assert [row[0].ids for row in chosen] == [h.ids for h in hypotheses]
+    assert [row[0].logprobs for row in chosen] == [pytest.approx(h.logprobs, rel=1e-9, abs=1e-11) for h in hypotheses]
 
 
 @every

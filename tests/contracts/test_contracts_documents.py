@@ -100,11 +100,13 @@ def test_more_padding_of_sentences_and_of_words_changes_nothing(name):
     assert close(memory.states, padded.states[:, : memory.states.size(1)])
     assert close(memory.summary, padded.summary)
     assert not padded.mask[:, memory.mask.size(1) :].any()
-    if memory.within is not None:
-        _, P, S = memory.within.shape
-        assert close(memory.within, padded.within[:, :P, :S])
-        assert close(padded.within.sum((1, 2)), memory.mask.sum(1).double())  # every sentence's words weigh 1 together
-        assert not padded.within[~wide.inputs["source"].mask].any()
+    assert memory.parts.keys() == padded.parts.keys()
+    if "word_attention" in memory.parts:
+        within, wider = memory.parts["word_attention"].states, padded.parts["word_attention"].states
+        _, P, S = within.shape
+        assert close(within, wider[:, :P, :S])
+        assert close(wider.sum((1, 2)), memory.mask.sum(1).double())  # every sentence's words weigh 1 together
+        assert not wider[~wide.inputs["source"].mask].any()
     with torch.no_grad():
         assert close(m(narrow).loss_sum, m(wide).loss_sum)
 
@@ -173,7 +175,7 @@ def test_what_is_read_for_a_prediction_is_what_is_read_in_training(name):
             a, b = m.encode(given), m.encoder.infer(given)
             assert close(a.states, b.states)
             assert close(a.summary, b.summary)
-            assert close(a.lower.states, b.lower.states)
+            assert close(a.parts["words"].states, b.parts["words"].states)
 
 
 @every
@@ -181,17 +183,18 @@ def test_the_states_of_the_words_are_there_if_asked_for_a_sentence_after_the_oth
     m = fresh(name)
     given = batch(m)
     with torch.no_grad():
-        assert m.encode(given).lower is None
+        assert "words" not in m.encode(given).parts
         m.encoder.keep_lower = True
         memory = m.encode(given)
         B, P, S = given.inputs["source"].mask.shape
-        assert memory.lower.states.shape == (B, P * S, m.encoder.lower_size)
-        assert torch.equal(memory.lower.mask, given.inputs["source"].mask.flatten(1))
-        assert not memory.lower.states[~memory.lower.mask].any()
+        words = memory.parts["words"]
+        assert words.states.shape == (B, P * S, m.encoder.lower_size)
+        assert torch.equal(words.mask, given.inputs["source"].mask.flatten(1))
+        assert not words.states[~words.mask].any()
         alone = m.encode(Batch({"source": Padded.nested([[DOCUMENTS[2][2]]])}, None, torch.arange(1)))
-    assert close(memory.lower.states[2, 2 * S : 2 * S + 4], alone.lower.states[0])
+    assert close(words.states[2, 2 * S : 2 * S + 4], alone.parts["words"].states[0])
     picked = memory.select(torch.tensor([2, 2]))
-    assert close(picked.lower.states[1], memory.lower.states[2])
+    assert close(picked.parts["words"].states[1], words.states[2])
 
 
 def recurrences(node, seen):
@@ -214,6 +217,6 @@ def test_of_a_long_document_no_graph_of_its_words_is_kept():
 def test_states_of_words_that_are_kept_pass_gradients_on():
     m = fresh("tags portions").train()
     m.encoder.keep_lower = True
-    m.encode(batch(m)).lower.states.sum().backward()
+    m.encode(batch(m)).parts["words"].states.sum().backward()
     assert m.encoder.embedding.table.grad.abs().sum() > 0
     assert m.encoder.sentences.first.weight_h.grad is None

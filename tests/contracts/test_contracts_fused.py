@@ -220,7 +220,7 @@ def test_dropout_in_a_fused_decoder_falls_anew_at_every_step_as_often_as_told():
     readout = {"kind": "joined", "size": 400, "dropout": 0.2}
     model = made({"context": context, "readout": readout, "size": 500, "layers": 2, "dropout": 0.4})
     head = model.head
-    source, state = head.begin(model.encode(pairs()))
+    source, state = head.begin(model.encode(pairs()), pairs())
     e = torch.zeros(3, 5, 4, dtype=torch.float64)
     drawn = fused(head, e, state, source)
     for mask, kept in (*((layer.mask, 0.6) for layer in drawn.layers), (drawn.read_mask, 0.8)):

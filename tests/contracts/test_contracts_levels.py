@@ -1,14 +1,16 @@
 """Contracts of a decoder that attends to sentences and to their words, and copies from them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from contract_parts import SEARCHES, close
 from torch.nn import functional as F
 
 from windlass.core.marks import BOS, EOS
-from windlass.core.records import Batch, Padded
+from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam, Greedy
-from windlass.decoding.search import force, search
+from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
 
 V, H = 9, 6
@@ -88,12 +90,12 @@ def test_more_padding_changes_nothing_and_a_batch_equals_its_rows(name):
 @every
 def test_a_whole_target_at_once_equals_step_by_step_and_a_ready_head(name):
     m, given = fresh(name), batch()
-    logp, weights = m.head.force(m.encode(given), given.target)
+    logp, weights = m.head.reference_logprobs(m.encode(given), given)
     memory = m.encode(given)
     assert close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-    assert not weights.masked_fill(memory.lower.mask[:, None], 0).any()
+    assert not weights.masked_fill(memory.parts["words"].mask[:, None], 0).any()
     for head in (m.head, m.head.ready()):
-        source, state = head.begin(memory)
+        source, state = head.begin(memory, given)
         tokens = torch.full_like(given.target.values[:, 0], BOS)
         steps = []
         for t in range(given.target.values.size(1)):
@@ -116,8 +118,9 @@ def test_a_searchs_score_and_weights_are_those_of_forcing_what_it_found(name):
     for way, options in SEARCHES.items():
         for row, hypotheses in enumerate(found(m, given, options)):
             targets = [[*h.ids, EOS] if h.finished else list(h.ids) for h in hypotheses]
-            memory = m.encode(given).select(torch.tensor([row])).repeat(len(targets))
-            for h, again in zip(hypotheses, force(m.head, memory, Padded.of(targets)), strict=True):
+            rows = torch.tensor([row] * len(targets))
+            forced = m.head.force(m.encode(given).select(rows), replace(given.select(rows), target=Padded.of(targets)))
+            for h, again in zip(hypotheses, forced, strict=True):
                 assert h.ids == again.ids, way
                 assert h.logprobs == pytest.approx(again.logprobs, abs=1e-10), way
                 assert close(h.weights, again.weights), way

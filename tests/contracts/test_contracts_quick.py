@@ -7,9 +7,9 @@ import torch
 from contract_parts import SEARCHES, VARIANTS, V, batch, close, fresh, model
 
 from windlass.core.marks import BOS
-from windlass.core.records import Batch, Padded
+from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam, Greedy, Sample
-from windlass.decoding.search import search
+from windlass.decoding.search import SearchRequest, search
 from windlass.nn import packed
 from windlass.nn.packed import Int8, Rows, pack
 
@@ -18,9 +18,9 @@ eight_bits = pytest.mark.skipif(not packed.levels(), reason="no 8-bit products o
 TOKENS = [[BOS] * 6, [4, 5, 6, 7, 8, 1], [8, 8, 3, 4, 1, 6]]
 
 
-def walk(head, memory, k=2):
+def walk(head, memory, given, k=2):
     """Log probabilities, attention and states of three steps, with k hypotheses a row that change places."""
-    source, state = head.begin(memory)
+    source, state = head.begin(memory, given)
     state = state.repeat(k)
     outcomes = []
     for tokens in TOKENS:
@@ -40,7 +40,9 @@ def test_a_ready_head_takes_the_same_steps(name):
     with torch.no_grad():
         for given in (batch(), batch(wider=1), batch(blank=True)):
             memory = m.encode(given)
-            for (a, seen), (b, also) in zip(walk(m.head, memory), walk(m.head.ready(), memory), strict=True):
+            for (a, seen), (b, also) in zip(
+                walk(m.head, memory, given), walk(m.head.ready(), memory, given), strict=True
+            ):
                 assert close(a, b)
                 assert (seen is None) == (also is None)
                 assert seen is None or close(seen, also)
@@ -51,10 +53,11 @@ def test_a_ready_head_takes_the_same_steps_in_float32_with_one_row_and_with_many
     m = fresh(name).float()
     with torch.no_grad():
         memory = m.encode(batch())
-        for (a, _), (b, _) in zip(walk(m.head, memory), walk(m.head.ready(), memory), strict=True):
+        for (a, _), (b, _) in zip(walk(m.head, memory, batch()), walk(m.head.ready(), memory, batch()), strict=True):
             assert torch.allclose(a, b, atol=1e-4, rtol=1e-4)
-        one = memory.select(torch.tensor([1]))
-        steps = [h.step(torch.tensor([4]), *reversed(h.begin(one))) for h in (m.head, m.head.ready())]
+        row = torch.tensor([1])
+        one, given = memory.select(row), batch().select(row)
+        steps = [h.step(torch.tensor([4]), *reversed(h.begin(one, given))) for h in (m.head, m.head.ready())]
         assert torch.allclose(steps[0][0], steps[1][0], atol=1e-4, rtol=1e-4)
 
 
@@ -64,7 +67,7 @@ def test_in_8_bits_the_distributions_are_nearly_the_same_and_not_quite(name):
     m = fresh(name).float()
     with torch.no_grad():
         memory = m.encode(batch())
-        pairs = list(zip(walk(m.head, memory), walk(m.head.ready(int8=True), memory), strict=True))
+        pairs = list(zip(walk(m.head, memory, batch()), walk(m.head.ready(int8=True), memory, batch()), strict=True))
     assert all((a.exp() - b.exp()).abs().max() < 0.1 for (a, _), (b, _) in pairs)
     assert any(not torch.equal(a, b) for (a, _), (b, _) in pairs)
 
@@ -99,7 +102,9 @@ def test_a_copy_of_a_head_is_made_ready_for_itself():
     with torch.no_grad():
         again.head.output.bias[4] += 50
     assert search([Member(again.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))[0][0].ids[0] == 4
-    assert [h[0].ids for h in search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))] == [h[0].ids for h in before]
+    assert [h[0].ids for h in search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))] == [
+        h[0].ids for h in before
+    ]
 
 
 def test_where_a_table_of_all_tokens_would_be_too_large_the_steps_are_the_same(monkeypatch):
@@ -110,7 +115,7 @@ def test_where_a_table_of_all_tokens_would_be_too_large_the_steps_are_the_same(m
         quick = m.head.ready()
         assert quick.tokens.table is None
         assert quick.words.table is None
-        for (a, _), (b, _) in zip(walk(m.head, memory), walk(quick, memory), strict=True):
+        for (a, _), (b, _) in zip(walk(m.head, memory, batch()), walk(quick, memory, batch()), strict=True):
             assert close(a, b)
 
 
@@ -164,12 +169,17 @@ def test_sentences_that_are_done_before_others_stay_or_leave_without_a_trace(nam
     given = Batch({"source": Padded.of(rows)}, None, torch.arange(24))
     for way in (Greedy(length_factor=1), Beam(size=3, length_factor=1), Beam(size=2, block_ngrams=2), Sample(seed=2)):
         with torch.no_grad():
-            together = search([Member(m.head, m.encode(given), given)], SearchRequest(way, nbest=2 if way.kind == "beam" else 1, keys=given.keys))
+            together = search(
+                [Member(m.head, m.encode(given), given)],
+                SearchRequest(way, nbest=2 if way.kind == "beam" else 1, keys=given.keys),
+            )
         assert len({len(h[0].logprobs) for h in together}) > 3  # or this would show nothing
         for row in range(24):
             one = given.select(torch.tensor([row]))
             with torch.no_grad():
-                (alone,) = search([Member(m.head, m.encode(one), one)], SearchRequest(way, nbest=len(together[row]), keys=one.keys))
+                (alone,) = search(
+                    [Member(m.head, m.encode(one), one)], SearchRequest(way, nbest=len(together[row]), keys=one.keys)
+                )
             for a, b in zip(alone, together[row], strict=True):
                 assert (a.ids, a.finished) == (b.ids, b.finished)
                 assert a.logprobs == pytest.approx(b.logprobs, abs=1e-9)

@@ -6,7 +6,7 @@ from contract_parts import CELLS, H, V, close
 
 from windlass.core.records import Batch, Padded
 from windlass.data.running import chunk_of
-from windlass.heads.running import force_on, run_on, score_on
+from windlass.heads.running import force_chunk, run_chunk, score_chunk
 from windlass.model import LossOptions, ModelOptions, build
 
 every = pytest.mark.parametrize("cell", CELLS)
@@ -30,7 +30,7 @@ def chunked(model, bounds, values=TEXT, mask=ALL):
     """Log probabilities of a text in chunks, and what is left at its end."""
     carry, found = None, []
     for begin, end in bounds:
-        logp, carry = force_on(model.head, chunk_of(values, mask, begin, end), carry)
+        logp, carry = force_chunk(model.head, chunk_of(values, mask, begin, end), carry)
         found.append(logp)
     return torch.cat(found, 1), carry
 
@@ -54,10 +54,9 @@ def test_chunks_with_the_state_carried_on_equal_the_whole_text(cell, layers):
 @every
 def test_running_text_equals_the_same_text_taught_at_once(cell):
     model = made(cell)
-    target = Padded(TEXT, ALL)
+    batch = Batch({}, Padded(TEXT, ALL), torch.arange(3))
     with torch.no_grad():
-        memory = model.encode(Batch({}, target, torch.arange(3)))
-        assert close(model.head.force(memory, target)[0], chunked(model, [(0, 4), (4, 12)])[0])
+        assert close(model.head.reference_logprobs(model.encode(batch), batch)[0], chunked(model, [(0, 4), (4, 12)])[0])
 
 
 @every
@@ -83,11 +82,11 @@ def test_a_row_that_does_not_go_on_starts_anew(cell):
     model = made(cell)
     second = chunk_of(TEXT, ALL, 5, 12)
     with torch.no_grad():
-        _, carry = force_on(model.head, chunk_of(TEXT, ALL, 0, 5), None)
+        _, carry = force_chunk(model.head, chunk_of(TEXT, ALL, 0, 5), None)
         mixed = Batch(second.inputs, second.target, second.keys, continues=torch.tensor([True, False, True]))
-        found, _ = force_on(model.head, mixed, carry)
-        onward, _ = force_on(model.head, second, carry)
-        anew, _ = force_on(model.head, second, None)
+        found, _ = force_chunk(model.head, mixed, carry)
+        onward, _ = force_chunk(model.head, second, carry)
+        anew, _ = force_chunk(model.head, second, None)
     assert close(found[[0, 2]], onward[[0, 2]])
     assert close(found[1], anew[1])
     assert not close(found[1], onward[1])
@@ -112,9 +111,9 @@ def test_more_padding_changes_nothing_of_scores_or_of_what_is_carried_on(cell):
     wide = torch.cat([TEXT, torch.full((3, 4), 7)], 1)
     wider = torch.cat([mask, torch.zeros(3, 4, dtype=torch.bool)], 1)
     with torch.no_grad():
-        a, left = force_on(model.head, chunk_of(TEXT, mask, 0, 12), None)
-        b, right = force_on(model.head, chunk_of(wide, wider, 0, 16), None)
-        short, end = force_on(model.head, chunk_of(TEXT[1:2], ALL[1:2], 0, 9), None)
+        a, left = force_chunk(model.head, chunk_of(TEXT, mask, 0, 12), None)
+        b, right = force_chunk(model.head, chunk_of(wide, wider, 0, 16), None)
+        short, end = force_chunk(model.head, chunk_of(TEXT[1:2], ALL[1:2], 0, 9), None)
         assert model(chunk_of(TEXT, mask, 0, 12)).count == model(chunk_of(wide, wider, 0, 16)).count == 33
     assert close(a, b[:, :12])
     assert not b[:, 12:].any()
@@ -126,7 +125,7 @@ def test_more_padding_changes_nothing_of_scores_or_of_what_is_carried_on(cell):
 @every
 def test_every_parameter_gets_a_gradient(cell):
     model = made(cell).train()
-    score_on(model.head, chunk_of(TEXT, ALL, 0, 12), None).loss_sum.backward()
+    score_chunk(model.head, chunk_of(TEXT, ALL, 0, 12), None).loss_sum.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 1e-9, f"{name} changes nothing"
@@ -134,6 +133,6 @@ def test_every_parameter_gets_a_gradient(cell):
 
 def test_locked_dropout_keeps_its_mask_within_a_chunk():
     model = made("lstm", dropout=0.5, locked=True).train()
-    dropped = run_on(model.head, chunk_of(TEXT, ALL, 0, 12), None)[0] == 0  # (B, T, H)
+    dropped = run_chunk(model.head, chunk_of(TEXT, ALL, 0, 12), None)[0] == 0  # (B, T, H)
     assert dropped.any()
     assert (dropped == dropped[:, :1]).all()

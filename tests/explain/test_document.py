@@ -7,22 +7,25 @@ import re
 import pytest
 
 from windlass.core.errors import WindlassError
-from windlass.core.records import Prediction
+from windlass.core.records import LabelAnswer, Places, Prediction, TagsAnswer, TextAnswer
 from windlass.explain.attention import draw
 from windlass.explain.document import lines
 
+
+def sentences(texts, *words, unread=0):
+    return Places("sentences", texts, within=tuple(Places("words", each) for each in words), unread=unread)
+
+
 DOCUMENT = Prediction(
     text="<b>",
-    tokens=("<b>",),
+    answer=LabelAnswer(("<b>",), (0.7,), {"<b>": 0.7, "y": 0.3}),
+    places=sentences(
+        ('He said "no" & left.', "Why?"), ("He", "said", '"', "no", '"', "&", "left", "."), ("Why", "?"), unread=7
+    ),
     score=-0.1,
     confidence=0.7,
-    probabilities=(0.7,),
-    source_tokens=('He said "no" & left.', "Why?"),
     attention=((0.8, 0.2),),
-    labels={"<b>": 0.7, "y": 0.3},
-    words=(("He", "said", '"', "no", '"', "&", "left", "."), ("Why", "?")),
-    word_weights=((0.1, 0.1, 0.1, 0.4, 0.1, 0.1, 0.05, 0.05), (0.5, 0.5)),
-    unread=7,
+    word_attention=((0.1, 0.1, 0.1, 0.4, 0.1, 0.1, 0.05, 0.05), (0.5, 0.5)),
 )
 
 
@@ -31,21 +34,19 @@ def test_shades_are_beside_the_weightiest_and_gaps_as_in_the_text():
     assert (first.weight, first.shade, second.shade) == (0.8, 1.0, pytest.approx(0.25))
     assert [round(word.shade, 3) for word in first.words][:5] == [0, 0, 0, 1, 0]  # an even share is an eighth
     assert [word.shade for word in second.words] == [0, 0]
-    assert "".join(word.gap + word.text for word in first.words) == DOCUMENT.source_tokens[0]
+    assert "".join(word.gap + word.text for word in first.words) == DOCUMENT.places.names[0]
 
 
 def test_a_word_a_little_above_its_even_share_is_pale():
     weights = ((0.3, 0.2, 0.25, 0.25),)
-    found = Prediction(
-        "x", ("x",), 0, 1, source_tokens=("a b c d",), words=(("a", "b", "c", "d"),), word_weights=weights
-    )
+    places = sentences(("a b c d",), ("a", "b", "c", "d"))
+    found = Prediction("x", TextAnswer(("x",)), places, word_attention=weights)
     assert [word.shade for word in lines(found)[0].words] == [pytest.approx(0.1), 0, 0, 0]  # 0.2 of the way to 3 times
 
 
 def test_subwords_bring_their_own_space():
-    pieces = Prediction(
-        "x", ("x",), 0, 1, source_tokens=("The cats",), words=(("▁the", "▁cat", "s"),), attention=((1.0,),)
-    )
+    places = sentences(("The cats",), ("▁the", "▁cat", "s"))
+    pieces = Prediction("x", TextAnswer(("x",)), places, attention=((1.0,),))
     (line,) = lines(pieces)
     assert "".join(word.gap + word.text for word in line.words) == "the cats"
     assert line.words[0].weight is None
@@ -63,17 +64,16 @@ def test_a_page_has_every_sentence_with_its_weight_and_nothing_runs(tmp_path):
 
 
 def test_tags_stand_beside_their_sentences(tmp_path):
-    tagged = Prediction(
-        "ASK SAY", ("ASK", "SAY"), -0.2, 0.8, (0.9, 0.8), ("who", "me"),
-        words=(("who",), ("me",)), word_weights=((1.0,), (1.0,)), chances={"ASK": (0.9, 0.2), "SAY": (0.1, 0.8)},
-    )  # fmt: skip
+    answer = TagsAnswer(("ASK", "SAY"), (0.9, 0.8), distribution={"ASK": (0.9, 0.2), "SAY": (0.1, 0.8)})
+    places = sentences(("who", "me"), ("who",), ("me",))
+    tagged = Prediction("ASK SAY", answer, places, -0.2, 0.8, word_attention=((1.0,), (1.0,)))
     assert [line.tag for line in lines(tagged)] == [("ASK", 0.9), ("SAY", 0.8)]
     assert "<b>ASK</b> 90 %" in draw([tagged], tmp_path / "a.html").read_text()
     assert draw([tagged, tagged], tmp_path / "a.png").stat().st_size > 5000
 
 
 def test_a_model_that_weighs_nothing_is_told_so(tmp_path):
-    plain = Prediction("x", ("x",), 0, 1, source_tokens=("a",), words=(("a",),), labels={"x": 1.0})
+    plain = Prediction("x", LabelAnswer(("x",), (1.0,), {"x": 1.0}), sentences(("a",), ("a",)))
     with pytest.raises(WindlassError, match="nothing to shade"):
         draw([plain], tmp_path / "a.html")
     with pytest.raises(WindlassError, match=r"\.gif"):

@@ -190,6 +190,8 @@ def test_a_search_that_may_not_write_the_unknown_mark_writes_what_is_next(kind):
     with torch.no_grad():
         h.output.bias[1] += 50  # all but sure of the unknown mark
     options = members(SearchOptions)[kind]
-    usual, told = (search([Member(h, m, batch)], SearchRequest(options(length_plus=4, unknown=may)))[0][0] for may in (True, False))
+    usual, told = (
+        search([Member(h, m, batch)], SearchRequest(options(length_plus=4, unknown=may)))[0][0] for may in (True, False)
+    )
     assert 1 in usual.ids
     assert 1 not in told.ids

@@ -31,9 +31,12 @@ def tiny(pool: str | dict[str, object]) -> HierarchicalEncoder:
     return encoder
 
 
+BATCH = Batch({"source": Padded.nested([[[4, 2], [6]], [[1, 0, 2]]])}, None, torch.arange(2))
+
+
 def read(encoder: HierarchicalEncoder):
     with torch.no_grad():
-        return encoder(Batch({"source": Padded.nested([[[4, 2], [6]], [[1, 0, 2]]])}, None, torch.arange(2)))
+        return encoder(BATCH)
 
 
 # words: 4, 2 -> 4, 2 + 0.5 * 4 = 4;  6 -> 6;  1, 0, 2 -> 1, 0.5, 2.25
@@ -64,12 +67,13 @@ def test_words_to_sentences_to_document(pool):
     assert memory.states[1, :, 0].tolist() == pytest.approx([2 * other, 0])
     assert memory.mask.tolist() == [[True, True], [True, False]]
     assert memory.summary[:, 0].tolist() == pytest.approx([2 * second - 2 * first, 2 * other])
-    assert memory.limit.tolist() == [3, 3]
-    assert (memory.within is not None) == (pool == "attention")
+    assert BATCH.lengths.tolist() == [3, 3]  # words, of which there are more than sentences
+    assert memory.places == "sentences"
+    assert ("word_attention" in memory.parts) == (pool == "attention")
 
 
 def test_the_weights_of_words_are_a_softmax_within_each_sentence():
-    within = read(tiny(DOT)).within
+    within = read(tiny(DOT)).parts["word_attention"].states
     assert within[0, 0].tolist() == pytest.approx([0.5, 0.5, 0])
     assert within[0, 1].tolist() == [1, 0, 0]
     assert within[1, 0].tolist() == pytest.approx(weighed(WORDS["other"])[1])

@@ -210,12 +210,12 @@ def test_a_word_is_compared_with_what_it_finds_in_the_other_text():
     read = lambda ids: encoder.reader(Batch({"source": Padded.of([ids])}, None, torch.arange(1))).states[0]  # noqa: E731
     a, b = read(first), read(second)
     weights = torch.softmax(b @ a.t(), dim=1)
-    assert torch.allclose(memory.links[0], weights)
+    assert torch.allclose(memory.parts["cross_attention"].states[0], weights)
 
     def compared(own, found):
         return torch.relu(encoder.compare.layer(torch.cat([own, found, own - found, own * found], dim=1)))
 
-    assert torch.allclose(memory.second.states[0], compared(b, weights @ a))
+    assert torch.allclose(memory.parts["second"].states[0], compared(b, weights @ a))
     assert torch.allclose(memory.states[0], compared(a, torch.softmax(a @ b.t(), dim=1) @ b))
 
 
@@ -227,15 +227,15 @@ def test_without_attention_neither_text_knows_of_the_other_and_not_shared_each_h
         one = encoder(Batch({"source": Padded.of([[5, 6]]), "second": Padded.of([[5, 6]])}, None, torch.arange(1)))
         other = encoder(Batch({"source": Padded.of([[5, 6]]), "second": Padded.of([[9]])}, None, torch.arange(1)))
         assert torch.equal(one.states, other.states)
-        assert one.links is None
-        assert torch.equal(one.states, one.second.states) == shared
+        assert "cross_attention" not in one.parts
+        assert torch.equal(one.states, one.parts["second"].states) == shared
 
 
 def test_a_pair_is_judged_by_both_vectors_their_difference_and_their_product():
     head = LabelHead(LabelHeadOptions(pool="mean"), labels=2, memory_size=2, pair=True)
     u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 0.5]])
     real = torch.ones(1, 1) > 0
-    memory = Memory(u[:, None], real, u, second=Memory(v[:, None], real, v))
+    memory = Memory(u[:, None], real, u, parts={"second": Memory(v[:, None], real, v)})
     (layer,) = head.output
     seen = torch.tensor([[1.0, -2.0, 3.0, 0.5, 2.0, 2.5, 3.0, -1.0]])
     assert torch.allclose(head(memory)[0], torch.log_softmax(layer(seen), -1))

@@ -330,7 +330,10 @@ def test_fed_its_own_output_always_it_follows_its_own_argmax():
 def test_with_a_coin_some_steps_are_fed_the_right_token_and_some_their_own():
     model = made(context="summary")
     memory, target = model.encode(BATCH), torch.tensor([[6, 5, 4, 7, EOS]] * 2)
-    right, own = model.head.teacher_force(memory, aimed(target)), model.head.teacher_force(memory, aimed(target), sampling_prob=1.0)
+    right, own = (
+        model.head.teacher_force(memory, aimed(target)),
+        model.head.teacher_force(memory, aimed(target), sampling_prob=1.0),
+    )
     torch.manual_seed(0)
     mixed = [model.head.teacher_force(memory, aimed(target), sampling_prob=0.5).readout for _ in range(40)]
     second = torch.stack([m[0, 1] for m in mixed])

@@ -29,8 +29,8 @@ def test_perplexity_and_bits_by_hand():
 def test_a_model_that_knows_nothing_has_the_size_of_its_vocabulary_as_perplexity():
     bundle = tiny()
     with torch.no_grad():
-        bundle.model.writer.output.weight.zero_()
-        bundle.model.writer.output.bias.zero_()
+        bundle.model.head.output.weight.zero_()
+        bundle.model.head.output.bias.zero_()
     found = text_metrics([bundle], ["abcabcabc"])
     assert found["perplexity"] == pytest.approx(7)  # three letters and four marks
     assert found["bpc"] == pytest.approx(math.log2(7))
@@ -126,6 +126,6 @@ def test_a_text_in_rows_counts_every_token_once_and_scores_as_in_one_row():
 def test_an_ensemble_is_the_mean_of_probabilities():
     first, second = tiny(), tiny()
     with torch.no_grad():
-        second.model.writer.output.bias[5] += 2
+        second.model.head.output.bias[5] += 2
     p, q, both = (token_logprobs(models, ["abcab"])[0][1].exp() for models in ([first], [second], [first, second]))
     assert torch.allclose(both, (p + q) / 2)

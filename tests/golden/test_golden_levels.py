@@ -17,7 +17,7 @@ def memory():
     below = torch.tensor([[True, True, True, False], [True, True, False, False]])
     above = torch.tensor([[True, True], [True, False]])
     lower = Memory(words, below, torch.zeros(2, Q, dtype=torch.float64))
-    return Memory(sentences, above, torch.zeros(2, Q, dtype=torch.float64), lower=lower)
+    return Memory(sentences, above, torch.zeros(2, Q, dtype=torch.float64), parts={"words": lower})
 
 
 def softmax(scores):
@@ -30,14 +30,15 @@ def test_a_word_has_the_weight_of_its_sentence_times_its_weight_within_it():
     attend = Levels(Dot.Options(), Dot.Options(), Q, Q, Q).double()
     q = torch.tensor([0.3, -1.2], dtype=torch.float64)
     context, weights = attend(q.expand(2, 1, Q), attend.prepare(m))
-    u, h = m.states[0], m.lower.states[0]
+    u, h = m.states[0], m.parts["words"].states[0]
     b = softmax([q @ u[0], q @ u[1]])
     first = softmax([q @ h[0], q @ h[1]])
     right = [b[0] * first[0], b[0] * first[1], b[1], 0.0]
     assert weights[0, 0].tolist() == pytest.approx([float(x) for x in right])
     both = torch.cat([b[0] * u[0] + b[1] * u[1], right[0] * h[0] + right[1] * h[1] + right[2] * h[2]])
     torch.testing.assert_close(context[0, 0], both)
-    assert weights[1, 0].tolist() == pytest.approx([*map(float, softmax([q @ x for x in m.lower.states[1, :2]])), 0, 0])
+    other = softmax([q @ x for x in m.parts["words"].states[1, :2]])
+    assert weights[1, 0].tolist() == pytest.approx([*map(float, other), 0, 0])
 
 
 def test_coverage_of_a_sentence_is_that_of_its_words():
@@ -64,6 +65,7 @@ def test_one_product_asks_both_levels(upper, lower):
     _, weights = attend(q, attend.prepare(m))
     _, above = attend.sentences(q, attend.sentences.prepare(m))
     torch.testing.assert_close(weights.unflatten(2, (2, 2)).sum(-1), above)
-    alone = Memory(m.lower.states[:, :2], m.lower.mask[:, :2], m.lower.summary)  # the first sentence of each row
+    words = m.parts["words"]
+    alone = Memory(words.states[:, :2], words.mask[:, :2], words.summary)  # the first sentence of each row
     _, first = attend.words(q, attend.words.prepare(alone))
     torch.testing.assert_close(weights[..., :2], above[..., :1] * first)

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Hypothesis, Member, Memory, Padded, Record
 from windlass.decoding.choose import block_ngrams, draw, uniform
@@ -65,7 +66,10 @@ def every_output(made, given, row, limit):
 def test_a_full_beam_finds_the_best_of_all_outputs_and_the_list_after_it(penalty, end):
     made, given = head(end=end), memory()
     limit = 4
-    found = search([Member(made, given)], SearchRequest(Beam(size=400, length_penalty=penalty, length_factor=1, length_plus=1), nbest=5))
+    found = search(
+        [Member(made, given)],
+        SearchRequest(Beam(size=400, length_penalty=penalty, length_factor=1, length_plus=1), nbest=5),
+    )
     for row, hypotheses in enumerate(found):
         scores = every_output(made, given, row, limit)
         ranked = sorted(scores, key=lambda ids: -scores[ids] / (len(ids) + 1) ** penalty)[:5]
@@ -79,7 +83,12 @@ def test_a_full_beam_finds_the_best_of_all_outputs_and_the_list_after_it(penalty
 def test_penalties_rank_differently_so_that_the_test_above_can_tell_them_apart():
     given = memory(rows=12)
     best = [
-        [h[0].ids for h in search([Member(head(), given)], SearchRequest(Beam(size=400, length_penalty=p, length_factor=1, length_plus=1)))]
+        [
+            h[0].ids
+            for h in search(
+                [Member(head(), given)], SearchRequest(Beam(size=400, length_penalty=p, length_factor=1, length_plus=1))
+            )
+        ]
         for p in (0.0, 0.5, 1.0)
     ]
     assert best[0] != best[1] != best[2]
@@ -89,7 +98,12 @@ def test_penalties_rank_differently_so_that_the_test_above_can_tell_them_apart()
 def test_a_wider_beam_finds_what_greedy_search_misses():
     given = memory(rows=12)
     greedy = [h[0] for h in search([Member(head(), given)], SearchRequest(Greedy(length_factor=1, length_plus=1)))]
-    wide = [h[0] for h in search([Member(head(), given)], SearchRequest(Beam(size=50, length_penalty=0, length_factor=1, length_plus=1)))]
+    wide = [
+        h[0]
+        for h in search(
+            [Member(head(), given)], SearchRequest(Beam(size=50, length_penalty=0, length_factor=1, length_plus=1))
+        )
+    ]
     assert any(a.ids != b.ids for a, b in zip(greedy, wide, strict=True))
     assert all(b.score >= a.score - 1e-12 for a, b in zip(greedy, wide, strict=True) if a.finished)
 
@@ -150,7 +164,9 @@ def test_greedy_takes_the_likeliest_and_stops_at_the_end_mark_or_is_cut_off_and_
 @pytest.mark.parametrize("kind", [Greedy, Beam, Sample])
 def test_an_output_is_cut_off_at_its_sources_length_times_factor_plus_some(kind, factor, plus, length):
     made = head(end=-math.inf)
-    (hypotheses,) = search([Member(made, memory(rows=1, S=4), reading([3]))], SearchRequest(kind(length_factor=factor, length_plus=plus)))
+    (hypotheses,) = search(
+        [Member(made, memory(rows=1, S=4), reading([3]))], SearchRequest(kind(length_factor=factor, length_plus=plus))
+    )
     assert len(hypotheses[0].ids) == len(hypotheses[0].logprobs) == length
     assert not hypotheses[0].finished
 
@@ -164,13 +180,18 @@ def test_without_a_batch_the_places_of_the_memory_count():
 @pytest.mark.parametrize("nbest", [1, 3, 8])
 @pytest.mark.parametrize("size", [1, 2, 9])
 def test_a_list_is_as_long_as_asked_for_even_where_the_beam_was_narrower(size, nbest):
-    for hypotheses in search([Member(head(), memory())], SearchRequest(Beam(size=size, length_factor=1, length_plus=3), nbest=nbest)):
+    for hypotheses in search(
+        [Member(head(), memory())], SearchRequest(Beam(size=size, length_factor=1, length_plus=3), nbest=nbest)
+    ):
         assert len(hypotheses) == nbest
         assert len({(h.ids, h.finished) for h in hypotheses}) == nbest
 
 
 def test_a_longer_list_begins_with_the_shorter_one():
-    lists = [search([Member(head(), memory())], SearchRequest(Beam(size=6, length_factor=1, length_plus=3), nbest=n)) for n in (1, 2, 5)]
+    lists = [
+        search([Member(head(), memory())], SearchRequest(Beam(size=6, length_factor=1, length_plus=3), nbest=n))
+        for n in (1, 2, 5)
+    ]
     for one, two, five in zip(*lists, strict=True):
         assert [h.ids for h in one] == [h.ids for h in five[:1]]
         assert [h.ids for h in two] == [h.ids for h in five[:2]]
@@ -182,7 +203,9 @@ def test_no_run_of_n_tokens_comes_twice_and_the_end_stays_open(kind, n):
     made = head(end=-3.0)
     repeats = 0
     for block in (n, 0):
-        for (h,) in search([Member(made, memory(rows=8))], SearchRequest(kind(length_factor=0, length_plus=30, block_ngrams=block))):
+        for (h,) in search(
+            [Member(made, memory(rows=8))], SearchRequest(kind(length_factor=0, length_plus=30, block_ngrams=block))
+        ):
             runs = [h.ids[i : i + n] for i in range(len(h.ids) - n + 1)]
             repeats += len(runs) - len(set(runs))
             if block:
@@ -288,7 +311,10 @@ def adjusted(made, given, ids, p, short):
 
 def test_a_seed_gives_the_same_samples_again_and_another_seed_others():
     def ids(seed):
-        found = search([Member(head(sharp=0.5), memory())], SearchRequest(Sample(seed=seed, length_factor=1, length_plus=5), nbest=3))
+        found = search(
+            [Member(head(sharp=0.5), memory())],
+            SearchRequest(Sample(seed=seed, length_factor=1, length_plus=5), nbest=3),
+        )
         return [[h.ids for h in row] for row in found]
 
     assert ids(1) == ids(1) != ids(2)
@@ -299,7 +325,9 @@ def test_a_rows_samples_go_with_its_key_and_not_with_its_place():
     made, given = head(sharp=0.5), memory()
     turn = torch.tensor([2, 0, 3, 1])
     here = search([Member(made, given)], SearchRequest(Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])))
-    there = search([Member(made, given.select(turn))], SearchRequest(Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])[turn]))
+    there = search(
+        [Member(made, given.select(turn))], SearchRequest(Sample(), nbest=2, keys=torch.tensor([10, 11, 12, 13])[turn])
+    )
     assert [[h.ids for h in here[i]] for i in turn] == [[h.ids for h in row] for row in there]
 
 
@@ -356,6 +384,120 @@ def test_forcing_scores_each_row_to_its_own_end():
     assert cut.ids == (4, 5)
 
 
+# -- one output, token by token
+
+
+def alone(seed=0, end=0.0):
+    """A head that sees nothing but what it wrote."""
+    torch.manual_seed(seed)
+    table = {"kind": "learned", "size": 4}
+    options = TextHeadOptions(size=6, cell="gru", embedding=table, start="learned", context="none")
+    made = TextHead(options, V, 0, ()).double().eval()
+    for parameter in made.parameters():
+        parameter.data.normal_()
+    made.output.bias.data[EOS] += end
+    return made
+
+
+def streamed(made, options, prompt=(), key=0, forbidden=()):
+    members = [Member(each, Memory.empty(1)) for each in (made if isinstance(made, list) else [made])]
+    return list(stream(members, SearchRequest(options, keys=torch.tensor([key]), forbidden=forbidden), prompt))
+
+
+@torch.no_grad()
+def after(made, ids):
+    """Log probabilities of what follows, read from the beginning."""
+    source, state = made.begin(Memory.empty(1))
+    for token in (BOS, *ids):
+        logp, state, _ = made.step(torch.tensor([token]), state, source)
+    return logp[0]
+
+
+@pytest.mark.parametrize("options", [Greedy(), Sample(seed=2), Sample(seed=5, top_k=3, temperature=2.0)])
+def test_a_stream_is_what_the_search_finds(options):
+    given = memory(rows=8)
+    found = search([Member(head(), given)], SearchRequest(options, keys=torch.arange(8)))
+    for row, (h,) in enumerate(found):
+        member = Member(head(), given.select(torch.tensor([row])))
+        assert list(stream([member], SearchRequest(options, keys=torch.tensor([row])))) == list(h.ids)
+    assert len({h[0].ids for h in found}) > 1
+
+
+@pytest.mark.parametrize("prompt", [(), (4,), (5, 5, 6, 1, 4)])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_prompt_is_a_forced_prefix_of_which_nothing_comes_out(prompt, sampled):
+    made, options = alone(end=-2.0), Sample(seed=7, length_plus=9) if sampled else Greedy(length_plus=9)
+    ids = []
+    while len(ids) < 9:
+        logp = after(made, (*prompt, *ids)).index_fill(0, torch.tensor([0, BOS]), -math.inf)[None]
+        token = int(draw(logp, options, torch.tensor([3]), len(ids)) if sampled else logp.argmax())
+        if token == EOS:
+            break
+        ids.append(token)
+    assert streamed(made, options, prompt, key=3) == ids
+    assert ids
+
+
+def test_an_ensemble_streams_with_the_mean_of_probabilities():
+    heads = [alone(1), alone(2)]
+    first = streamed(heads, Greedy(length_plus=1), prompt=[4], forbidden=(EOS,))
+    mean = (after(heads[0], [4]).exp() + after(heads[1], [4]).exp()) / 2
+    assert first == [max(OUT, key=lambda w: mean[w])]
+
+
+def test_what_is_forbidden_never_comes_and_without_an_end_a_stream_is_as_long_as_told():
+    made = alone(end=3.0)
+    for prompt in ((), (6, 4)):
+        assert len(streamed(made, Sample(seed=1, length_plus=40), prompt)) < 40
+        endless = streamed(made, Sample(seed=1, length_plus=40), prompt, forbidden=(EOS, 1))
+        assert len(endless) == 40
+        assert set(endless) == {4, 5, 6}
+
+
+def test_samples_of_a_stream_go_with_seed_and_key():
+    made = alone(end=-3.0)
+    drawn = {
+        (seed, key): streamed(made, Sample(seed=seed, length_plus=12), key=key) for seed in (1, 2) for key in (0, 7)
+    }
+    assert drawn[1, 0] == streamed(made, Sample(seed=1, length_plus=12), key=0)
+    assert len({tuple(ids) for ids in drawn.values()}) == 4
+
+
+def test_blocked_runs_of_a_stream_include_those_of_the_prompt():
+    made = alone(end=-50.0)
+    prompt = streamed(made, Greedy(length_plus=20))
+    free = streamed(made, Greedy(length_plus=12), prompt)
+    blocked = streamed(made, Greedy(length_plus=12, block_ngrams=2), prompt)
+
+    def pairs(ids):
+        return list(itertools.pairwise(ids))
+
+    assert set(pairs(prompt)) & set(pairs([prompt[-1], *free]))  # or blocking would have nothing to do
+    found = pairs([prompt[-1], *blocked])
+    assert len(set(found)) == len(found)
+    assert found
+    assert not set(found) & set(pairs(prompt))
+
+
+def test_a_stream_takes_a_step_only_when_its_token_is_wanted():
+    class Counting(Fixed):
+        steps = 0
+
+        def step(self, tokens, state, source):
+            self.steps += 1
+            return super().step(tokens, state, source)
+
+    fixed = Counting([0.0, 1.0, 0.0, -math.inf, 2.0])
+    tokens = stream([Member(fixed, memory(rows=1))], SearchRequest(Greedy(length_plus=30)))
+    assert [next(tokens) for _ in range(3)] == [4, 4, 4]
+    assert fixed.steps == 3
+
+
+def test_a_beam_cannot_be_streamed():
+    with pytest.raises(RecipeError, match="beam search finds its output at the end"):
+        streamed(alone(), Beam())
+
+
 # -- strange heads
 
 
@@ -409,7 +551,10 @@ def test_a_head_that_cannot_end_is_cut_off_everywhere():
     for options in (Greedy(length_plus=2), Beam(size=3, length_plus=2), Sample(length_plus=2)):
         for hypotheses in search([Member(fixed, memory(), reading([0, 1, 2, 3]))], SearchRequest(options)):
             assert not any(h.finished for h in hypotheses)
-    lengths = [len(h[0].ids) for h in search([Member(fixed, memory(), reading([0, 1, 2, 3]))], SearchRequest(Beam(length_plus=2)))]
+    lengths = [
+        len(h[0].ids)
+        for h in search([Member(fixed, memory(), reading([0, 1, 2, 3]))], SearchRequest(Beam(length_plus=2)))
+    ]
     assert lengths == [2, 4, 6, 8]
 
 

@@ -54,7 +54,7 @@ def test_classify_learns_what_a_bag_of_words_cannot(pool):
     found = model.predict("so the dog and the cat", nbest=2)[0]
     assert found.text == "dog"
     assert found.alternatives[0].text == "cat"
-    assert sum(found.labels.values()) == pytest.approx(1)
+    assert sum(found.answer.labels.values()) == pytest.approx(1)
     assert (found.attention is not None) == (pool == "attention")
 
 
@@ -85,5 +85,5 @@ def test_tag_learns_spans(output, scheme):
     text = "so says Kiel Bob  from Eve"
     found = model.predict(text)[0]
     assert found.text == "O O B-person I-person O B-place"
-    assert [(span.label, span.text) for span in found.spans] == [("person", "Kiel Bob"), ("place", "Eve")]
-    assert all(text[span.begin : span.end] == span.text for span in found.spans)
+    assert [(span.label, span.text) for span in found.answer.spans] == [("person", "Kiel Bob"), ("place", "Eve")]
+    assert all(text[span.begin : span.end] == span.text for span in found.answer.spans)

@@ -73,15 +73,15 @@ def test_what_is_written_is_what_is_scored_on_every_path(model):
     assert model.predict(text)[0].text == "zuzuzu beat kikiki."
     for search in (Greedy(), Beam(size=4), Sample(seed=1, temperature=0.3)):
         for found in model.predict(text, search, nbest=1 if search.kind == "greedy" else 3):
-            assert "zuzuzu" in found.tokens
+            assert "zuzuzu" in found.answer.tokens
             again = model.score([(text, found.text)])[0]
-            assert again.tokens == found.tokens
+            assert again.answer.tokens == found.answer.tokens
             assert again.confidence == pytest.approx(found.confidence, rel=1e-3)
 
 
 def test_an_ensemble_copies_and_one_that_does_not_copy_is_refused(model):
     from windlass.core.errors import DataError
-    from windlass.inference.evaluate import predict
+    from windlass.inference.predict import predict
 
     text = "on friday, as all know, zuzuzu beat kikiki in the end."
     assert predict([model.bundle, model.bundle], [text])[0].text == "zuzuzu beat kikiki."
@@ -102,5 +102,5 @@ def test_a_model_in_8_bits_and_one_that_was_saved_copy_too(model, tmp_path):
 
 def test_the_attention_that_copies_is_on_the_word_that_is_copied(model):
     found = model.explain("on monday, as all know, lalala sued momomo in the end.")
-    row = found.attention[found.tokens.index("momomo")]
-    assert found.source_tokens[row.index(max(row))] == "momomo"
+    row = found.attention[found.answer.tokens.index("momomo")]
+    assert found.places.names[row.index(max(row))] == "momomo"

@@ -64,9 +64,9 @@ def test_the_attention_is_on_the_turn_that_tells_and_on_the_word_in_it(model):
     turns = ("it is cold today", "my name is zuzuzu.", "we met kikiki once", "who am i?")
     found = model.predict([turns])[0]
     assert found.text == "you are zuzuzu."
-    row = found.attention[found.tokens.index("zuzuzu")]
-    assert len(row) == len(found.source_tokens) == 4 + 5 + 4 + 4
-    assert found.source_tokens[row.index(max(row))] == "zuzuzu"
+    row = found.attention[found.answer.tokens.index("zuzuzu")]
+    assert len(row) == len(found.places.names) == 4 + 5 + 4 + 4
+    assert found.places.names[row.index(max(row))] == "zuzuzu"
     assert sum(row) == pytest.approx(1, abs=1e-4)
 
 
@@ -74,5 +74,5 @@ def test_what_is_said_is_what_is_scored(model):
     turns = ("my name is zuzuzu.", "so it goes", "who am i?")
     found = model.predict([turns])[0]
     again = model.score([(turns, found.text)])[0]
-    assert again.tokens == found.tokens
+    assert again.answer.tokens == found.answer.tokens
     assert again.confidence == pytest.approx(found.confidence, rel=1e-3)

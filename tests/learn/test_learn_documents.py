@@ -53,10 +53,10 @@ def test_classify_document_learns_what_one_sentence_says(levels):
     assert found.text == "dog"
     if levels is HAN:  # the sentence that tells counts most
         assert max(range(3), key=lambda n: found.attention[0][n]) == 1
-        assert [round(sum(weights), 4) for weights in found.word_weights] == [1, 1, 1]
+        assert [round(sum(weights), 4) for weights in found.word_attention] == [1, 1, 1]
     else:
         assert found.attention is None
-        assert not found.word_weights
+        assert not found.word_attention
 
 
 def dialogs() -> list[tuple[tuple[str, ...], str]]:
@@ -92,6 +92,6 @@ def test_tag_document_learns_acts_from_the_turns_before(output):
         for a, b in zip(found.split(), tags.split(), strict=True)
     )
     assert right / sum(len(source) for source, _ in data[:50]) < 0.9  # each turn by itself is not enough
-    assert model.predict([("do you want the tea", "yes", "do you see the milk", "yes")])[0].tokens == (
+    assert model.predict([("do you want the tea", "yes", "do you see the milk", "yes")])[0].answer.tokens == (
         "OFFER", "ACCEPT", "ASK", "ANSWER",
     )  # fmt: skip

@@ -50,7 +50,7 @@ def test_entail_learns_to_find_words_again_and_shows_where():
     assert model.dev.metrics["accuracy"] >= 95
     found = model.predict([("cat sun red dog", "sun dog"), ("cat sun red dog", "sun moon")])
     assert [p.text for p in found] == ["yes", "no"]
-    assert found[0].second_tokens == ("sun", "dog")
+    assert found[0].places.parts["second"].names == ("sun", "dog")
     assert [max(range(4), key=lambda n, row=row: row[n]) for row in found[0].attention] == [1, 3]
     assert model.predict(["cat sun red dog\tsun dog"])[0].text == "yes"
 

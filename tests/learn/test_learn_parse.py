@@ -65,9 +65,9 @@ def test_explain_shows_brackets_against_words(parser, tmp_path: Path):
     ran = windlass("explain", folder / "model", sentence, "--out", tmp_path / "look.json")
     assert ran.code == 0, ran.err
     found = json.loads((tmp_path / "look.json").read_text())
-    assert found["source_tokens"] == list(trees[0].words)
-    assert found["tokens"][0] == "(S"
-    assert len(found["attention"]) == len(found["tokens"]) + 1  # the end looks, too
+    assert found["places"]["names"] == list(trees[0].words)
+    assert found["answer"]["tokens"][0] == "(S"
+    assert len(found["attention"]) == len(found["answer"]["tokens"]) + 1  # the end looks, too
     forced = windlass("explain", folder / "model", sentence, "--target", str(trees[0]), "--out", tmp_path / "look.png")
     assert forced.code == 0, forced.err
     assert "not a tree" in refused("explain", folder / "model", sentence, "--target", "(S", "--out", tmp_path / "x.png")

@@ -7,7 +7,7 @@ import pytest
 import windlass
 from toy import SMALL, accuracy, learn, reversals, strings
 from windlass.decoding.options import Greedy
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 from windlass.nn.embedding import Learned
 
 NO_READOUT = {"model__decoder__readout": "state"}
@@ -105,8 +105,9 @@ def test_two_different_models_make_an_ensemble(reverser):
     assert sum(p.text == s[::-1] for p, s in zip(joined, sources, strict=True)) >= 45
     alone = zip(reverser.predict(sources, Greedy()), other.predict(sources, Greedy()), strict=True)
     for together, (a, b) in zip(joined, alone, strict=True):
-        if a.tokens[0] == b.tokens[0]:
-            assert together.probabilities[0] == pytest.approx((a.probabilities[0] + b.probabilities[0]) / 2, abs=1e-5)
+        if a.answer.tokens[0] == b.answer.tokens[0]:
+            each = [one.answer.probabilities[0] for one in (a, b)]
+            assert together.answer.probabilities[0] == pytest.approx(sum(each) / 2, abs=1e-5)
 
 
 @pytest.mark.parametrize("step", ["writing", "reading"])
@@ -123,5 +124,5 @@ def test_gold_links_teach_attention_where_to_look_and_dev_chooses_by_them(tmp_pa
     assert model.bundle.scores["aer"] <= 5
     for found in model.predict(["abc", "dcba"]):
         assert found.attention is not None
-        looked = [row.index(max(row)) for row in found.attention[step == "reading" :][: len(found.tokens)]]
+        looked = [row.index(max(row)) for row in found.attention[step == "reading" :][: len(found.answer.tokens)]]
         assert looked == list(range(len(looked)))[::-1]

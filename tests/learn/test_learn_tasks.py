@@ -30,7 +30,7 @@ def test_pronounce_learns_digraphs():
     assert model.dev is not None
     assert model.dev.metrics["wer"] <= 5
     assert model.predict("sheecha")[0].text == "ʃ iː tʃ a"
-    assert model.predict("sheecha")[0].tokens == ("ʃ", "iː", "tʃ", "a")
+    assert model.predict("sheecha")[0].answer.tokens == ("ʃ", "iː", "tʃ", "a")
 
 
 NOUNS = {"house": "maison", "garden": "jardin", "river": "fleuve", "bread": "pain", "window": "fenetre"}
@@ -59,7 +59,9 @@ def test_translate_learns_words_and_their_order_from_pieces():
     assert model.dev is not None
     assert model.dev.metrics["bleu"] >= 90
     assert accuracy(model, pairs[:50]) >= 80
-    assert any(len(token.strip("▁")) > 1 for token in model.predict(pairs[0][0])[0].tokens)  # pieces, not letters
+    assert any(
+        len(token.strip("▁")) > 1 for token in model.predict(pairs[0][0])[0].answer.tokens
+    )  # pieces, not letters
 
 
 def aligned(path: Path) -> Path:

@@ -10,7 +10,7 @@ from tag_contest import Row, TagJob, run
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
 from windlass.experiment.run import encode, fit_codecs
-from windlass.inference.evaluate import predict
+from windlass.inference.predict import predict
 from windlass.recipe import compose
 from windlass.training.team import Alone
 
