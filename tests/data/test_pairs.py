@@ -88,8 +88,8 @@ def test_a_batch_has_room_for_the_longer_text():
     ("task", "key", "said"),
     [
         ("entail", "data.second=null", "data.second is the column of a pair's second text: name it"),
-        ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
-        ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads text or words, not pair"),
+        ("classify", "data.second=2", "data.second is for a source of kind pair: leave it out"),
+        ("entail", "model.encoder=recurrent", "two texts, and the encoder reads one: set model.encoder: pair"),
         ("entail", "source.each=words", "source.characters gives letters that nothing reads"),
         ("entail", "model.head={kind: label, pool: ends}", "pool: ends sees one word's comparison"),
         ("entail", "model.encoder.attention.score={kind: dot, coverage: true}", "coverage changes nothing"),

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
 from windlass.model import LossOptions, ModelOptions, build
@@ -123,7 +124,7 @@ def agrees(model, context, readout, start=None, **how):
 @pytest.mark.parametrize("context", ["none", "summary", "attention"])
 def test_contexts_and_readouts_are_those_of_the_equations(context, readout):
     if (context, readout) == ("none", "joined"):
-        with pytest.raises(ValueError, match="joined"):
+        with pytest.raises(RecipeError, match="joined"):
             made(context="none", readout="joined", start="summary")
         return
     given = attention() if context == "attention" else context

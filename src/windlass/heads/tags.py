@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Memory, Padded, Scored
+from windlass.heads.wiring import Allowed, Wiring
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
-
-Allowed = tuple[list[bool], list[list[bool]], list[bool]]
-"""Which tag may come first, which after which, which last."""
 
 
 class TagsHeadOptions(Options):
@@ -31,6 +31,19 @@ class TagsHeadOptions(Options):
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A state for every tag."""
+        yield from super().declare(at)
+        yield Needs("model.encoder states", f"with {at}: tags there must be states to look at: use another encoder")
+        if self.output == "crf":
+            yield Refuses(
+                "loss.label_smoothing", "loss.label_smoothing is for single outputs, not for output: crf: set it to 0"
+            )
+
+    def build(self, wiring: Wiring) -> TagsHead:
+        """Make the head."""
+        return TagsHead(self, wiring.outputs, wiring.memory_size, wiring.allowed)
 
 
 class TagsHead(nn.Module):

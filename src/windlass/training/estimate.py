@@ -19,7 +19,6 @@ from windlass.recipe.train import TrainOptions
 from windlass.training.loop import Batches
 from windlass.training.progress import duration
 from windlass.training.randomness import untouched_randomness
-from windlass.training.schedule import own_chance
 
 TRIED = 4  # batches timed, spread over an epoch
 MEGABYTE = 1024 * 1024
@@ -76,7 +75,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     if not sizes:
         raise TrainingError("there is no training data: the loader has no batches")
     count = len(sizes)
-    own = own_chance(options.sampling, count * options.epochs // 2, options.epochs / 2)
+    own = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
     model.to(device)
     with unchanged(model):
         model.train()
