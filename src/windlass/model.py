@@ -65,7 +65,9 @@ class ModelOptions(Options):
         yield from super().declare(at)
         key = f"{at}.tie: {self.tie}"
         if self.tie != "none":
-            yield Needs(f"{at}.head writing", f"{key}: with this head there is no output layer to tie: leave tie out")
+            yield Needs(
+                f"{at}.head writing", f"with {at}.head: <{at}.head> there is no output layer to tie: leave {at}.tie out"
+            )
             yield Needs(
                 f"{at}.decoder.feedback", f"{key} needs a decoder that is fed its last output: set feedback: true"
             )
@@ -75,7 +77,8 @@ class ModelOptions(Options):
             )
             yield Equal(
                 (f"{at}.decoder.embedding.size", f"{at}.decoder readout size"),
-                f"{key} needs decoder.embedding.size {{0}} to equal the readout's size {{1}}: change one, or use "
+                f"{key} needs decoder.embedding.size <{at}.decoder.embedding.size> to equal the readout's size "
+                f"<{at}.decoder readout size>: change one, or use "
                 "readout: joined or deep of that size",
             )
         if self.tie == "all":

@@ -2,11 +2,13 @@
 
 A feature is a name. Every setting of a recipe is one, by its key (`model.decoder.feedback`), and so is every choice of
 a kind (`source: text`). What follows from settings has a name with a space in it (`model.encoder final states`), which
-no key has. A feature is given where its value is true, a number other than 0, a text, a record.
+no key has. A feature is given where its value is true, a number other than 0, a text, a record. In what a part says
+where it does not fit, `<source>` stands for the value of that feature, of a part for its kind.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -101,16 +103,16 @@ class Offers(_Rule):
 
 @final
 class Equal(_Rule):
-    """Two features must have the same value; `{0}` and `{1}` in the message are the two.
+    """Two features must have the same value.
 
-    >>> list(misfits([Gives("a", 1), Gives("b", 2), Equal(("a", "b"), "a is {0}, but b is {1}")]))
+    >>> list(misfits([Gives("a", 1), Gives("b", 2), Equal(("a", "b"), "a is <a>, but b is <b>")]))
     ['a is 1, but b is 2']
     """
 
     def misfit(self, given: Mapping[str, object], needed: Set[str]) -> str | None:
         """Whether they differ."""
         first, second = (given.get(feature) for feature in self.features)
-        return None if first == second else self.mend.format(first, second)
+        return None if first == second else self.mend
 
 
 def misfits(
@@ -133,4 +135,8 @@ def misfits(
         if all(feature.startswith(within) for feature in term.features):
             said = term.misfit(given, needed)
             if said is not None:
-                yield said
+                yield re.sub("<(.+?)>", lambda named: _kind(given.get(named[1])), said)
+
+
+def _kind(value: object) -> str:
+    return str(getattr(value, "kind", value))

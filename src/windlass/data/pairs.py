@@ -46,7 +46,9 @@ class PairOptions(Options):
         """What each of the texts gives, and both of them."""
         yield from self.each.declare(at)
         yield Gives(f"{at} pair")
-        yield Offers(f"{at} pair", f"{at}: pair has two texts, and the encoder reads one: set model.encoder: pair")
+        yield Offers(
+            f"{at} pair", f"model.encoder: <model.encoder> reads one text of {at}: pair: set model.encoder: pair"
+        )
         yield Needs("data.second", "data.second is the column of a pair's second text: name it")
 
 

@@ -68,7 +68,7 @@ class DataOptions(Options):
         """Columns and turns, which something must use."""
         yield from super().declare(at)
         if self.second is not None:
-            yield Offers(f"{at}.second", f"{at}.second is for a source of kind pair: leave it out")
+            yield Offers(f"{at}.second", f"{at}.second is for a source of kind pair, not <source>: leave it out")
         for name in ("history", "speaker"):
             if getattr(self, name) is not None:
                 yield Needs("task turns", f"{at}.{name} is for dialogs: leave it out, or set task: reply")

@@ -97,7 +97,9 @@ class TreeTokens(_Tokens):
         yield from super().declare(at)
         if at.startswith("target"):
             yield Gives("target: tree")
-            yield Needs("task target: tree", f"{at}: tree is for a task that writes trees: leave it out")
+            yield Needs(
+                "task target: tree", f"{at}: tree is for a task that writes trees, not for <task>: leave it out"
+            )
         if self.words == "kept":
             yield Refuses("task target: tree", f"{at}.words: kept has no use: a tree gets its words from the sentence")
 

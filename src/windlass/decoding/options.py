@@ -19,8 +19,8 @@ class _Search(Options):
 
     def declare(self, at: str) -> Iterator[Term]:
         """Something that is written."""
+        yield Needs("model.head writing", f"{at} has no use with model.head: <model.head>: leave it out")
         yield from super().declare(at)
-        yield Needs("model.head writing", f"{at} has no use with a head that writes nothing: leave it out")
         if not self.unknown:
             yield Refuses(
                 "source nothing", f"{at}.unknown: a language model never writes the unknown mark: leave it out"

@@ -46,7 +46,8 @@ class MemoryOptions(EncoderBase):
         yield Gives(f"{at} summary")
         yield Offers(
             (f"{at} states", f"{at} summary", f"{at} final states"),
-            "the decoder never sees the source: set model.decoder.start: summary or final, or another context",
+            "with context: <model.decoder.context> and start: <model.decoder.start> the decoder never sees the source: "
+            "set model.decoder.start: summary or final, or another context",
         )
 
 
@@ -69,9 +70,11 @@ class TokenOptions(MemoryOptions):
 
     def declare(self, at: str) -> Iterator[Term]:
         """A state for every token of one sequence."""
+        yield Needs(
+            "source sequence", f"{at}: <{at}> reads one sequence of tokens, not source: <source>: change one of the two"
+        )
         yield from super().declare(at)
         yield Gives(f"{at} token states")
-        yield Needs("source sequence", f"{at} reads one sequence of tokens: set source: text or words")
         if self.spelling is not None:
             yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")
 

@@ -90,7 +90,9 @@ class HierarchicalEncoder(Encoder):
             yield Gives(f"{at} final states")
             yield Gives(f"{at} two directions", self.sentences.bidirectional)
             yield Gives(f"{at} words")
-            yield Needs("source sentences", f"{at}: hierarchical reads sentences: set source: document")
+            yield Needs(
+                "source sentences", f"{at}: hierarchical reads sentences, not source: <source>: set source: document"
+            )
 
         def build(self, vocabulary: int | Sizes) -> HierarchicalEncoder:
             """Make the encoder."""

@@ -93,9 +93,9 @@ class PairEncoder(Encoder):
 
         def declare(self, at: str) -> Iterator[Term]:
             """A memory of two texts, for a head that judges them."""
+            yield Needs("source pair", f"{at}: pair reads two texts, not source: <source>: set source: pair")
+            yield Needs("model.head pairs", f"{at}: pair is for judging, not for model.head: <model.head>: use label")
             yield from super().declare(at)
-            yield Needs("source pair", f"{at}: pair reads two texts: set source: pair")
-            yield Needs("model.head pairs", f"{at}: pair is for judging two texts: set model.head: label")
             yield Needs(f"{at}.reader states", f"{at}.reader must leave states: use another one")
             if self.attention is not None:
                 yield Gives(f"{at} comparisons")

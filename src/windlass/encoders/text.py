@@ -105,7 +105,7 @@ class PrefixEncoder(Encoder):
         def declare(self, at: str) -> Iterator[Term]:
             """The decoder's own reading."""
             yield from super().declare(at)
-            yield Needs("source sequence", f"{at}: prefix reads one sequence of tokens: set source: text")
+            yield Needs("source sequence", f"{at}: prefix reads one sequence of tokens, not source: <source>: use text")
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
             yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
 
@@ -139,7 +139,7 @@ class NoEncoder(Encoder):
         def declare(self, at: str) -> Iterator[Term]:
             """Nothing to read but what the decoder wrote."""
             yield from super().declare(at)
-            yield Needs("source nothing", f"{at}: none reads nothing: set source: none, or another encoder")
+            yield Needs("source nothing", f"{at}: none reads nothing, not source: <source>: use another encoder")
             yield Needs(
                 "model.decoder.feedback", f"with {at}: none the decoder must read what it wrote: set feedback: true"
             )

@@ -34,7 +34,9 @@ class LabelHeadOptions(Options):
         """States to pool, of one text or of two."""
         yield from super().declare(at)
         yield Gives(f"{at} pairs")
-        yield Needs("model.encoder states", f"with {at}: label there must be states to look at: use another encoder")
+        yield Needs(
+            "model.encoder states", f"with {at}: label there must be states to look at, not encoder: <model.encoder>"
+        )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
 
     def build(self, wiring: Wiring) -> LabelHead:

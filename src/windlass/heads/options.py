@@ -37,7 +37,7 @@ class SummaryContext(Options):
         """The encoder's summary."""
         yield from super().declare(at)
         yield Gives(f"{at} vector")
-        yield Needs("model.encoder summary", f"{at}: summary: there is no memory, so no summary: set context: none")
+        yield Needs("model.encoder summary", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
 
 
 class AttentionContext(Options):
@@ -105,7 +105,7 @@ def _attention(at: str, query: str) -> Iterator[Term]:
     """States to attend to; where the new state asks, a readout that sees the answer."""
     yield Gives(f"{at} vector")
     yield Gives(f"{at} weights")
-    yield Needs("model.encoder states", f"{at}: there is no memory to attend to: set context: none")
+    yield Needs("model.encoder states", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
     if query == "current":
         yield Needs(
             "model.decoder.readout context",
@@ -213,26 +213,27 @@ class TextHeadOptions(StackOptions):
 
     def declare(self, at: str) -> Iterator[Term]:
         """What the decoder starts from, what it is fed, and what it copies."""
-        yield from super().declare(at)
-        yield Needs("model.head writing", f"{at}: with this head nothing is written: leave decoder out")
-        yield Gives(f"{at} readout size", self.readout.width(self.size))
+        yield Needs("model.head writing", "with model.head: <model.head> nothing is written: leave decoder out")
         yield Refuses(
             f"{at}.embedding.more", f"{at}.embedding.more: a word that training lacks is never written: leave it out"
         )
+        yield from super().declare(at)
+        yield Gives(f"{at} readout size", self.readout.width(self.size))
+        yield Gives(f"{at}.cell state", self.cell.stateful)
         if self.start in ("summary", "final"):
             yield Needs(
                 f"{at}.cell state",
-                f"{at}.cell has no state that start: {self.start} could set: use start: zeros or learned",
+                f"{at}.cell: <{at}.cell> has no state that start: {self.start} could set: use start: zeros or learned",
             )
-        yield Gives(f"{at}.cell state", self.cell.stateful)
         if self.start == "summary":
             yield Needs(
-                "model.encoder summary", f"{at}.start: summary: there is no memory: use start: zeros or learned"
+                "model.encoder summary",
+                f"with model.encoder: <model.encoder> there is no memory: set {at}.start: zeros or learned",
             )
         if self.start == "final":
             yield Needs(
                 "model.encoder final states",
-                f"{at}.start: final: the encoder leaves no last states: use start: summary, zeros or learned",
+                f"model.encoder: <model.encoder> leaves no last states: set {at}.start: summary, zeros or learned",
             )
         if self.copying:
             yield from self._declare_copying(at)
@@ -241,20 +242,22 @@ class TextHeadOptions(StackOptions):
         """Weights over places whose tokens are cut like those of the target."""
         key = f"{at}.copying"
         yield Needs(
-            f"{at}.context weights", f"{key}: copying needs attention, which says where from: set context: attention"
+            f"{at}.context weights",
+            f"{key}: copying needs attention, which says where from: set {at}.context: attention",
         )
-        yield Needs("source pieces", f"{key} cannot copy from this source: use source: text")
+        yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
         yield Needs(
             ("model.encoder token states", f"{at}.context words"),
             f"{key} copies words, and not sentences: set context: hierarchical",
         )
         yield Equal(
             ("source pieces", "target pieces"),
-            f"{key}: the source is cut into {{0}}, but the target into {{1}}: cut both alike",
+            f"{key}: the source is cut into <source pieces>, but the target into <target pieces>: cut both alike",
         )
         yield Equal(
             ("source.tokens.cut", "target.tokens.cut"),
-            f"{key}: words end at {{0}} in the source, but at {{1}} in the target: set cut alike",
+            f"{key}: words end at <source.tokens.cut> in the source, but at <target.tokens.cut> in the target: "
+            "set cut alike",
         )
         yield Needs(
             ("source whole tokens", "vocabulary: joint"),

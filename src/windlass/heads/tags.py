@@ -35,7 +35,9 @@ class TagsHeadOptions(Options):
     def declare(self, at: str) -> Iterator[Term]:
         """A state for every tag."""
         yield from super().declare(at)
-        yield Needs("model.encoder states", f"with {at}: tags there must be states to look at: use another encoder")
+        yield Needs(
+            "model.encoder states", f"with {at}: tags there must be states to look at, not encoder: <model.encoder>"
+        )
         if self.output == "crf":
             yield Refuses(
                 "loss.label_smoothing", "loss.label_smoothing is for single outputs, not for output: crf: set it to 0"

@@ -113,7 +113,9 @@ class Recipe(Options):
         task, target = TASKS[self.task], self.target.kind
         yield from task.declare()
         yield from super().declare(at)
-        yield Needs(f"model.head: {target}", f"model.head cannot give target: {target}: set model.head: {target}")
+        yield Needs(
+            f"model.head: {target}", f"model.head: <model.head> cannot give target: {target}: set model.head: {target}"
+        )
         if self.vocabulary == "joint":
             yield Equal(("source", "target"), "vocabulary: joint needs source and target options that are the same")
         if self.lead is not None:
@@ -127,7 +129,7 @@ class Recipe(Options):
             yield Needs("model.decoder.context links", said)
         elif self.choose_by is not None:
             figures = (*task.figures, *task.span_metrics)
-            hint = nearest(self.choose_by, figures)
+            hint = nearest(self.choose_by, (*figures, *([ALIGNMENT_ERROR] if self.model.decoder else [])))
             yield Needs(
                 tuple(f"choose_by: {figure}" for figure in figures),
                 f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}",

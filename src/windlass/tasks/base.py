@@ -66,13 +66,14 @@ class Task:
         """The kinds of source and target that it takes, and what options of other parts ask a task for.
 
         >>> [term.mend for term in Task("tag", "", (), "", sources=("words",)).declare() if isinstance(term, Needs)]
-        ['task tag reads words: set source: words', 'task tag gives text: set target: text']
+        ['source: <source>, but task tag reads words: set source: words', 'task tag gives text: set target: text']
         """
         kinds = " or ".join(self.sources)
         yield Needs(
-            tuple(f"source: {kind}" for kind in self.sources), f"task {self.name} reads {kinds}: set source: {kinds}"
+            tuple(f"source: {kind}" for kind in self.sources),
+            f"source: <source>, but task {self.name} reads {kinds}: set source: {kinds}",
         )
-        wanted = "target.tokens: tree" if self.target == "tree" else f"target: {self.target}"  # text of a kind of token
+        wanted = "target.tokens: tree" if self.target == "tree" else f"target: {self.target}"  # a tree is a text
         yield Needs(f"target: {self.target}", f"task {self.name} gives {self.target}: set {wanted}")
         yield Gives(f"task target: {self.target}")
         yield Gives("task turns", self.turns)
