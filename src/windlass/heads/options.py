@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,11 @@ from windlass.nn.embedding import EmbeddingOptions, Learned
 from windlass.nn.recurrence import StackOptions
 
 
-class NoContext(Options):
+class _Context(Options):
+    constant: ClassVar[bool] = False  # one vector for all steps: the summary
+
+
+class NoContext(_Context):
     """The memory is seen at the start only: s_0.
 
     >>> NoContext().kind
@@ -24,13 +28,14 @@ class NoContext(Options):
     kind: Literal["none"] = "none"
 
 
-class SummaryContext(Options):
+class SummaryContext(_Context):
     """The summary is part of the input of every step.
 
     >>> SummaryContext().kind
     'summary'
     """
 
+    constant: ClassVar[bool] = True
     kind: Literal["summary"] = "summary"
 
     def declare(self, at: str) -> Iterator[Term]:
@@ -40,7 +45,7 @@ class SummaryContext(Options):
         yield Needs("model.encoder summary", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
 
 
-class AttentionContext(Options):
+class AttentionContext(_Context):
     """A new context for every step, by attention.
 
     >>> AttentionContext(score="dot", query="current").score.kind
@@ -76,7 +81,7 @@ class AttentionContext(Options):
             )
 
 
-class HierarchicalContext(Options):
+class HierarchicalContext(_Context):
     """A new context for every step, by attention over sentences (or turns) and over the words of each.
 
     >>> HierarchicalContext(score="bilinear", within="bilinear").within.kind
@@ -119,13 +124,19 @@ ContextOptions = Annotated[
 """Everything a decoder can see of the memory."""
 
 
-class StateReadout(Options):
+class _Readout(Options):
+    joins: ClassVar[bool] = True  # a layer over the state and what else is seen
+    reads_output: ClassVar[bool] = False  # the last output is part of it
+
+
+class StateReadout(_Readout):
     """o = s.
 
     >>> StateReadout().width(8)
     8
     """
 
+    joins: ClassVar[bool] = False
     kind: Literal["state"] = "state"
 
     def width(self, state: int) -> int:
@@ -133,7 +144,7 @@ class StateReadout(Options):
         return state
 
 
-class JoinedReadout(Options):
+class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
     >>> JoinedReadout(size=128).width(8)
@@ -158,13 +169,14 @@ class JoinedReadout(Options):
         )
 
 
-class DeepReadout(Options):
+class DeepReadout(_Readout):
     """o = tanh(W [s; c; e(y)]), without c where context is none.
 
     >>> DeepReadout(size=128).width(8)
     128
     """
 
+    reads_output: ClassVar[bool] = True
     kind: Literal["deep"] = "deep"
     size: int = Field(256, ge=1, description="units of the readout")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")

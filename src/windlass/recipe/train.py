@@ -19,6 +19,11 @@ class _Optimiser(Options):
     decoupled: ClassVar[bool] = False  # weight decay is no part of the gradient
 
     @property
+    def moments(self) -> int:
+        """How many averages it keeps for every weight."""
+        return 2
+
+    @property
     def touches_rows_alone(self) -> bool:
         """Whether rows of a table that a batch has not stay as they are."""
         return False
@@ -97,6 +102,11 @@ class SGD(_Optimiser):
             raise ValueError("nesterov: true changes nothing without momentum: set momentum above 0")
         return self
 
+    @property
+    def moments(self) -> int:
+        """One, with momentum."""
+        return 1 if self.momentum else 0
+
     def algorithm(self) -> tuple[type[Any], dict[str, Any]]:
         """SGD."""
         return torch.optim.SGD, {"momentum": self.momentum, "nesterov": self.nesterov}
@@ -106,7 +116,14 @@ OptimiserOptions = Annotated[Adam | AdamW | SGD, Field(discriminator="kind"), na
 """The optimisers."""
 
 
-class NoAverage(Options):
+class _Average(Options):
+    @property
+    def copies(self) -> int:
+        """How many times the weights are held for it."""
+        return 0
+
+
+class NoAverage(_Average):
     """The weights are used as they are.
 
     >>> NoAverage().kind
@@ -116,7 +133,7 @@ class NoAverage(Options):
     kind: Literal["none"] = "none"
 
 
-class Ema(Options):
+class Ema(_Average):
     """A moving average of the weights after every step: a = d * a + (1 - d) * w.
 
     d = min(decay, (1 + n) / (10 + n)) after n steps, so that the random start is soon forgotten.
@@ -128,8 +145,13 @@ class Ema(Options):
     kind: Literal["ema"] = "ema"
     decay: float = Field(0.999, gt=0, lt=1, description="how slowly the average moves")
 
+    @property
+    def copies(self) -> int:
+        """The average, and the weights while it is evaluated."""
+        return 2
 
-class Checkpoints(Options):
+
+class Checkpoints(_Average):
     """The mean of the weights at the last `count` evaluations.
 
     >>> Checkpoints(count=3).count
@@ -138,6 +160,11 @@ class Checkpoints(Options):
 
     kind: Literal["checkpoints"] = "checkpoints"
     count: int = Field(5, ge=2, description="how many evaluations back the mean goes")
+
+    @property
+    def copies(self) -> int:
+        """The weights of earlier evaluations, and their mean."""
+        return self.count
 
 
 AverageOptions = Annotated[NoAverage | Ema | Checkpoints, Field(discriminator="kind"), named]

@@ -117,10 +117,7 @@ def _batch(loader: Batches, number: int, device: str) -> Batch:
 
 def _copies(options: TrainOptions) -> int:
     """How many times the weights are held: themselves, gradients, the best, and what the options add."""
-    optimiser = 2 if options.optimiser.kind != "sgd" else 1 if options.optimiser.momentum else 0
-    average = options.average
-    kept = 2 if average.kind == "ema" else average.count if average.kind == "checkpoints" else 0
-    return 3 + optimiser + kept
+    return 3 + options.optimiser.moments + options.average.copies
 
 
 def _saved_bytes(model: nn.Module, batch: Batch, own: float) -> int:
