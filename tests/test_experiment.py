@@ -147,7 +147,10 @@ def test_more_words_are_for_what_is_read(tmp_path):
     more = {"kind": "vectors", "path": "v.txt", "size": 256, "more": 5}
     cases = [
         ({"model": {"tie": "none", "decoder": {"embedding": more}}}, "is never written"),
-        ({"source": {"tokens": "bpe"}, "model": {"tie": "none", "encoder": {"embedding": more}}}, "tokens are bpe"),
+        (
+            {"source": {"tokens": "bpe"}, "model": {"tie": "none", "encoder": {"embedding": more}}},
+            "set source.tokens: words",
+        ),
     ]
     for over, said in cases:
         with pytest.raises(RecipeError, match=said):

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, named
+from windlass.core.fitting import Equal, Gives, Needs, Term, misfits
+from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Memory, Scored
-from windlass.encoders.base import Encoder, Sizes, TokenEncoder
-from windlass.encoders.document import HierarchicalEncoder
+from windlass.encoders.base import Encoder, Sizes
 from windlass.encoders.kinds import EncoderOptions
-from windlass.encoders.pair import PairEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.heads.base import Head, LossOptions
-from windlass.heads.label import LabelHead, LabelHeadOptions
-from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
-from windlass.heads.tags import Allowed, TagsHead, TagsHeadOptions
-from windlass.heads.text import TextHead
+from windlass.heads.kinds import HeadOptions, WritingOptions
+from windlass.heads.options import TextHeadOptions
+from windlass.heads.wiring import Allowed, Wiring
 from windlass.nn.embedding import EmbeddingOptions
-
-
-class WritingOptions(Options):
-    """A text, which `model.decoder` writes.
-
-    >>> WritingOptions().kind
-    'text'
-    """
-
-    kind: Literal["text"] = "text"
-
-
-HeadOptions = Annotated[WritingOptions | LabelHeadOptions | TagsHeadOptions, Field(discriminator="kind"), named]
-"""Everything that can come out."""
 
 
 class ModelOptions(Options):
@@ -53,112 +37,50 @@ class ModelOptions(Options):
         description="one table for the decoder's input and output (target), and the encoder's input too (all)",
     )
 
-    @model_validator(mode="before")
+    @field_validator("decoder")
     @classmethod
-    def _with_decoder(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("decoder") is None and head_kind(given) == "text":
-            return {**given, "decoder": {}}
-        return given
-
-    @model_validator(mode="after")
-    def _fits(self) -> ModelOptions:
-        encoder, decoder = self.encoder, self.decoder
-        if self.head.kind != "text":
-            self._check_choosing(self.head)
-            return self
-        assert decoder is not None  # `_with_decoder` saw to it
-        if encoder.kind == "none":
-            if decoder.context.kind != "none" or decoder.start not in ("zeros", "learned"):
-                raise ValueError("with encoder: none there is no memory: set context: none and start: zeros or learned")
-            if not decoder.feedback:
-                raise ValueError("with encoder: none the decoder must read what it wrote: set feedback: true")
-        elif encoder.kind == "prefix":
-            if decoder.context.kind != "none":
-                raise ValueError(f"with encoder: prefix there is no memory to see: context: {decoder.context.kind}")
-            if decoder.start not in ("zeros", "learned"):
-                raise ValueError(f"with encoder: prefix there is no memory to start from: start: {decoder.start}")
-            if not decoder.feedback:
-                raise ValueError("with encoder: prefix the decoder must read: set feedback: true")
-        elif decoder.context.kind == "none" and decoder.start in ("zeros", "learned"):
-            raise ValueError(
-                f"with context: none and start: {decoder.start} the decoder never sees the source: "
-                "set start: summary or final, or another context"
-            )
-        recurs = isinstance(encoder, RecurrentEncoder.Options) and encoder.cell.kind != "convolution"
-        if decoder.start == "final" and not (recurs or encoder.kind == "hierarchical"):
-            raise ValueError(f"encoder: {encoder.kind} leaves no last states: use start: summary, zeros or learned")
-        if isinstance(encoder, PairEncoder.Options):
-            raise ValueError("encoder: pair is for judging, with head: label: nothing is written from two texts")
-        if decoder.context.kind == "hierarchical" and encoder.kind != "hierarchical":
-            raise ValueError(
-                "decoder.context: hierarchical needs sentences and their words: set encoder: hierarchical, or use "
-                "context: attention"
-            )
-        if self.tie != "none":
-            self._check_tie(decoder)
-        return self
+    def _with_decoder(cls, decoder: TextHeadOptions | None, info: ValidationInfo) -> TextHeadOptions | None:
+        head = info.data.get("head")
+        if decoder is None and head is not None and Gives("model.head writing") in head.declare("model.head"):
+            return TextHeadOptions()
+        return decoder
 
     @property
     def source_embedding(self) -> EmbeddingOptions | None:
-        """How what is read becomes vectors, if the encoder looks it up.
+        """How tokens of the source become vectors, if the encoder looks them up.
 
         >>> ModelOptions().source_embedding.kind
         'learned'
         """
-        found: EmbeddingOptions | None = getattr(getattr(self.encoder, "reader", self.encoder), "embedding", None)
-        return found
+        return self.encoder.source_embedding
 
-    def _check_choosing(self, head: LabelHeadOptions | TagsHeadOptions | WritingOptions) -> None:
-        """What a head that writes nothing has no use for, or cannot do without."""
-        if self.decoder is not None:
-            raise ValueError(f"with head: {head.kind} nothing is written: leave decoder out")
+    def declare(self, at: str) -> Iterator[Term]:
+        """What tables must be like to be one."""
+        yield from super().declare(at)
+        key = f"{at}.tie: {self.tie}"
         if self.tie != "none":
-            raise ValueError(f"with head: {head.kind} there is no output layer to tie: leave tie out")
-        if self.encoder.kind in ("prefix", "none"):
-            raise ValueError(
-                f"with head: {head.kind} there must be states to look at, not encoder: {self.encoder.kind}"
+            yield Needs(
+                f"{at}.head writing", f"with {at}.head: <{at}.head> there is no output layer to tie: leave {at}.tie out"
             )
-        if self.encoder.kind == "pair" and head.kind != "label":
-            raise ValueError(f"encoder: pair is for head: label, not {head.kind}")
-        if isinstance(head, LabelHeadOptions):
-            encoder, pool = self.encoder, head.pool.kind
-            if isinstance(encoder, PairEncoder.Options):
-                if encoder.attention is not None and pool in ("ends", "last"):
-                    raise ValueError(f"pool: {pool} sees one word's comparison: use mean, max, mean_max or attention")
-                encoder = encoder.reader
-            both = isinstance(encoder, RecurrentEncoder.Options | HierarchicalEncoder.Options) and encoder.bidirectional
-            if pool == "ends" and not both:
-                raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
-            if pool == "last" and both:
-                raise ValueError(
-                    "pool: last sees one step of the backward direction: use pool: ends, or bidirectional: false"
-                )
-
-    def _check_tie(self, decoder: TextHeadOptions) -> None:
-        if not decoder.feedback or decoder.embedding.kind == "one_hot":
-            raise ValueError(f"tie: {self.tie} needs a decoder with a learned embedding and feedback")
-        if decoder.embedding.kind == "vectors" and decoder.embedding.freeze:
-            raise ValueError(f"tie: {self.tie} would freeze the output layer: set freeze: false")
-        readout = decoder.size if decoder.readout.kind == "state" else decoder.readout.size
-        if readout != decoder.embedding.size:
-            raise ValueError(
-                f"tie: {self.tie} needs decoder.embedding.size {decoder.embedding.size} to equal the readout's "
-                f"size {readout}: change one, or use readout: joined or deep of that size"
+            yield Needs(
+                f"{at}.decoder.feedback", f"{key} needs a decoder that is fed its last output: set feedback: true"
             )
-        embedding = getattr(self.encoder, "embedding", None)
-        if self.tie == "all" and (embedding is None or embedding != decoder.embedding):
-            raise ValueError("tie: all needs an encoder whose embedding options equal the decoder's")
-
-
-def head_kind(model: Any) -> str:
-    """The kind of head that a model's options ask for, before they are checked.
-
-    >>> head_kind({"head": "label"}), head_kind({})
-    ('label', 'text')
-    """
-    head = model.get("head") if isinstance(model, Mapping) else getattr(model, "head", None)
-    kind = head.get("kind") if isinstance(head, Mapping) else getattr(head, "kind", head)
-    return kind if isinstance(kind, str) else "text"
+            yield Needs(
+                f"{at}.decoder.embedding trained",
+                f"{key} needs a decoder embedding that is trained: use learned, or vectors with freeze: false",
+            )
+            yield Equal(
+                (f"{at}.decoder.embedding.size", f"{at}.decoder readout size"),
+                f"{key} needs decoder.embedding.size <{at}.decoder.embedding.size> to equal the readout's size "
+                f"<{at}.decoder readout size>: change one, or use "
+                "readout: joined or deep of that size",
+            )
+        if self.tie == "all":
+            yield Needs("vocabulary: joint", f"{key} needs one vocabulary for both sides: set vocabulary: joint")
+            yield Equal(
+                (f"{at}.encoder.embedding", f"{at}.decoder.embedding"),
+                f"{key} needs an encoder whose embedding options equal the decoder's",
+            )
 
 
 class Model(nn.Module):
@@ -211,51 +133,26 @@ def build(
     >>> model.head.output.weight.shape[0]
     30
     """
+    declared = (*options.declare("model"), *loss.declare("loss"))
+    for misfit in misfits(declared, within=("model", "loss")):
+        raise RecipeError(misfit)
     encoder = options.encoder.build(source_vocabulary)
-    head = options.head
-    if options.decoder is None or isinstance(head, LabelHeadOptions | TagsHeadOptions):
-        pair = options.encoder.kind == "pair"
-        return Model(encoder, _chooser(head, loss, target_vocabulary, encoder.size, allowed, pair), loss)
-    context = options.decoder.context
-    if loss.alignment and context.kind != "attention":
-        raise RecipeError(f"loss.alignment needs attention, but model.decoder.context is {context.kind}")
-    scores = [context.score] if isinstance(context, AttentionContext) else []
-    if isinstance(context, HierarchicalContext):
-        assert isinstance(encoder, HierarchicalEncoder)  # the options were checked
-        encoder.keep_lower = True
-        scores = [context.score, context.within]
-    if loss.coverage and not any(score.coverage for score in scores):
-        raise RecipeError("loss.coverage needs an attention with coverage: true")
+    needed = {feature for term in declared if isinstance(term, Needs) for feature in term.features}
+    encoder.keep([part for part in encoder.part_sizes if f"model.encoder {part}" in needed])
     shared = None
     if options.tie == "all":
-        if isinstance(source_vocabulary, Mapping):
-            source_vocabulary = source_vocabulary["source"]
-        if source_vocabulary != target_vocabulary:
-            raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
-        assert isinstance(encoder, TokenEncoder)
         shared = encoder.embedding
-    below = encoder.lower_size if isinstance(encoder, HierarchicalEncoder) else 0
-    writer = TextHead(
-        options.decoder,
-        target_vocabulary,
-        encoder.size,
-        encoder.final_sizes,
-        shared,
-        options.tie != "none",
-        below,
-        encoder.prefix,
+        if len(shared.table) != target_vocabulary:
+            raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
+    wiring = Wiring(
+        outputs=target_vocabulary,
+        memory_size=encoder.size,
+        final_sizes=encoder.final_sizes,
+        part_sizes=encoder.part_sizes,
+        decoder=options.decoder,
+        tied=options.tie != "none",
+        embedding=shared,
+        allowed=allowed,
+        prefix=encoder.prefix,
     )
-    return Model(encoder, writer, loss)
-
-
-def _chooser(
-    head: HeadOptions, loss: LossOptions, vocabulary: int, memory_size: int, allowed: Allowed | None, pair: bool
-) -> LabelHead | TagsHead:
-    if loss.alignment or loss.coverage:
-        raise RecipeError(f"loss.alignment and loss.coverage are for a decoder's attention, not for head: {head.kind}")
-    if isinstance(head, LabelHeadOptions):
-        return LabelHead(head, vocabulary, memory_size, pair)
-    assert isinstance(head, TagsHeadOptions)
-    if head.output == "crf" and loss.label_smoothing:
-        raise RecipeError("loss.label_smoothing is for single outputs, not for output: crf: set it to 0")
-    return TagsHead(head, vocabulary, memory_size, allowed)
+    return Model(encoder, options.head.build(wiring), loss)

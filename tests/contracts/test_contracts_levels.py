@@ -7,6 +7,7 @@ import torch
 from contract_parts import SEARCHES, close
 from torch.nn import functional as F
 
+from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam, Greedy
@@ -143,5 +144,6 @@ def test_a_beam_of_one_is_greedy_search_and_output_does_not_depend_on_the_batch(
 
 
 def test_words_are_needed_to_attend_to_them():
-    with pytest.raises(ValueError, match="set encoder: hierarchical"):
-        ModelOptions.model_validate({"decoder": {"context": "hierarchical"}})
+    options = ModelOptions.model_validate({"decoder": {"context": "hierarchical"}})
+    with pytest.raises(RecipeError, match="set encoder: hierarchical"):
+        build(options, LossOptions(), source_vocabulary=9, target_vocabulary=9)

@@ -5,11 +5,10 @@ import pytest
 from windlass.core.errors import RecipeError
 from windlass.core.marks import UNK
 from windlass.data.codecs import TextCodec
-from windlass.data.copies import comparable
 from windlass.data.cutting import marked, unmarked
 from windlass.data.sides import Codecs
 from windlass.data.tokens import TextOptions, WordTokens
-from windlass.recipe import compose, setting
+from windlass.recipe import Recipe, compose, setting
 
 WORDS = TextOptions(tokens="words")
 
@@ -58,17 +57,20 @@ def test_characters_can_be_copied():
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "joint", "why"),
+    ("source", "target", "why"),
     [
-        (WORDS, TextOptions(), False, "cut both alike"),
-        (WORDS, TextOptions(tokens="words", lowercase=True), False, "source.lowercase and target.lowercase differ"),
-        (WORDS, TextOptions(tokens="words", normal_form="NFKC"), False, "normal_form"),
-        (WORDS, TextOptions(tokens=WordTokens(cut="punctuation")), False, "set cut alike"),
-        (TextOptions(tokens="bpe"), TextOptions(tokens="bpe"), False, "vocabulary: joint"),
+        (WORDS, TextOptions(), "cut both alike"),
+        (WORDS, TextOptions(tokens="words", lowercase=True), "source.lowercase and target.lowercase differ"),
+        (WORDS, TextOptions(tokens="words", normal_form="NFKC"), "normal_form"),
+        (WORDS, TextOptions(tokens=WordTokens(cut="punctuation")), "set cut alike"),
+        (TextOptions(tokens="bpe"), TextOptions(tokens="bpe"), "vocabulary: joint"),
     ],
 )
-def test_sides_that_cannot_be_compared_are_told(source, target, joint, why):
-    assert why in comparable(source, target, joint)
+def test_sides_that_cannot_be_compared_are_told(source, target, why):
+    model = {"decoder": {"copying": True}}
+    assert Recipe(source=WORDS, target=WORDS, model=model).model.decoder.copying
+    with pytest.raises(ValueError, match=why):
+        Recipe(source=source, target=target, model=model)
 
 
 def test_a_recipe_whose_sides_cannot_be_compared_is_refused_in_one_line():

@@ -89,11 +89,15 @@ def test_a_batch_has_room_for_the_longer_text():
     [
         ("entail", "data.second=null", "data.second is the column of a pair's second text: name it"),
         ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
-        ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads text or words, not pair"),
+        ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads one text of source: pair"),
         ("entail", "source.each=words", "source.characters gives letters that nothing reads"),
         ("entail", "model.head={kind: label, pool: ends}", "pool: ends sees one word's comparison"),
         ("entail", "model.encoder.attention.score={kind: dot, coverage: true}", "coverage changes nothing"),
-        ("text", "model={encoder: convolution, decoder: {start: final}}", "leaves no last states: use start: summary"),
+        (
+            "text",
+            "model={encoder: convolution, decoder: {start: final}}",
+            "leaves no last states: set model.decoder.start: summary",
+        ),
         ("text", "model={encoder: attention, decoder: {cell: convolution, start: summary}}", "has no state that start"),
         ("classify", "model.encoder={kind: attention, size: 10, heads: 4}", "cannot be shared among 4 heads"),
         ("classify", "model.encoder={kind: attention, below: {cell: gru}}", "knows the order: set positions: none"),

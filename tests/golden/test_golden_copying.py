@@ -14,6 +14,7 @@ from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
+from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import loss as blocks
 from windlass.nn.copying import copied, copy_loss, mixed_logprob, mixture
 from windlass.nn.loss import cross_entropy
@@ -172,8 +173,9 @@ def test_a_target_from_beyond_the_vocabulary_can_only_be_copied():
 
 
 def test_copying_without_attention_is_refused():
-    with pytest.raises(ValueError, match="copying needs attention"):
-        TextHeadOptions(context="summary", copying=True)
+    options = ModelOptions(decoder=TextHeadOptions(context="summary", copying=True))
+    with pytest.raises(RecipeError, match="copying needs attention"):
+        build(options, LossOptions(), V, V)
 
 
 def test_a_batch_that_does_not_say_what_its_places_hold_is_refused():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
 from windlass.model import LossOptions, ModelOptions, build
@@ -129,7 +130,7 @@ def agrees(model, context, readout, start=None, **how):
 @pytest.mark.parametrize("context", ["none", "summary", "attention"])
 def test_contexts_and_readouts_are_those_of_the_equations(context, readout):
     if (context, readout) == ("none", "joined"):
-        with pytest.raises(ValueError, match="joined"):
+        with pytest.raises(RecipeError, match="joined"):
             made(context="none", readout="joined", start="summary")
         return
     given = attention() if context == "attention" else context

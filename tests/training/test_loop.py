@@ -10,10 +10,9 @@ from torch import nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Scored
-from windlass.recipe.train import Cosine, InverseSigmoidSampling, LinearSampling
+from windlass.recipe.schedule import Cosine, InverseSigmoidSampling, LinearSampling, RunPosition
 from windlass.training import loop
 from windlass.training.checkpoint import checkpoints
-from windlass.training.schedule import PlateauState, learning_rate, own_chance
 
 PLAIN = {
     "schedule": "constant",
@@ -57,7 +56,7 @@ def test_the_rate_of_every_step_is_the_schedules(tmp_path):
     options = {**PLAIN, "schedule": schedule.model_dump(), "epochs": 2, "clip": None}
     train(tmp_path, watcher, model=Vector(0.0), evaluate=weight_of, **options)
     total = 2 * EPOCH
-    expected = [learning_rate(schedule, 0.1, s.step, 0, total, PlateauState()) for s in watcher.steps]
+    expected = [schedule.rate(0.1, RunPosition(s.step, 0, total)) for s in watcher.steps]
     assert [s.rate for s in watcher.steps] == expected
     assert len(set(expected)) > 5
     left = math.prod(1 - rate for rate in expected)  # every step goes `rate` of the way to 1
@@ -78,7 +77,7 @@ def test_the_chance_of_scheduled_sampling_reaches_the_model(tmp_path, sampling):
     options = {**PLAIN, "sampling": sampling.model_dump(), "epochs": 2}
     train(tmp_path, watcher, model=model, evaluate=weight_of, **options)
     places = [0.0] + [s.epoch for s in watcher.steps[:-1]]
-    assert model.chances == [own_chance(sampling, n, place) for n, place in enumerate(places)]
+    assert model.chances == [sampling.probability(n, place) for n, place in enumerate(places)]
 
 
 def test_another_seed_is_another_run(tmp_path):

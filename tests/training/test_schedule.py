@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from windlass.recipe.train import (
+from windlass.recipe.schedule import (
     Constant,
     ConstantSampling,
     Cosine,
@@ -14,14 +14,15 @@ from windlass.recipe.train import (
     LinearSampling,
     NoSampling,
     Plateau,
+    PlateauState,
+    RunPosition,
 )
-from windlass.training.schedule import PlateauState, after_evaluation, learning_rate, own_chance
 
 START = PlateauState()
 
 
 def rates(schedule, steps, base=0.8, per_epoch=4, total=12, plateau=START):
-    return [learning_rate(schedule, base, s, (s - 1) // per_epoch, total, plateau) for s in steps]
+    return [schedule.rate(base, RunPosition(s, (s - 1) // per_epoch, total, plateau)) for s in steps]
 
 
 def test_constant_stays():
@@ -56,13 +57,13 @@ def test_plateau_falls_by_its_factor_but_not_under_its_minimum():
 def test_plateau_falls_after_so_many_evaluations_without_a_better_one():
     schedule, state, scales = Plateau(factor=0.5, patience=2), PlateauState(), []
     for better in [True, False, True, False, False, False, False, True, False]:
-        state = after_evaluation(schedule, state, better)
+        state = schedule.evaluated(state, better)
         scales.append(state.scale)
     assert scales == [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25]
 
 
 def test_other_schedules_do_not_mind_evaluations():
-    assert after_evaluation(Constant(), PlateauState(), better=False) == PlateauState()
+    assert Constant().evaluated(PlateauState(), better=False) == PlateauState()
 
 
 @pytest.mark.parametrize("kind", [Constant, Plateau, Cosine, Exponential, InverseSqrt])
@@ -71,12 +72,12 @@ def test_every_schedule_warms_up_in_a_line_from_zero(kind):
 
 
 def test_chances_of_scheduled_sampling():
-    assert own_chance(NoSampling(), 50, 3.0) == 0
-    assert own_chance(ConstantSampling(chance=0.3), 50, 3.0) == 0.3
+    assert NoSampling().probability(50, 3.0) == 0
+    assert ConstantSampling(chance=0.3).probability(50, 3.0) == 0.3
     linear = LinearSampling(first=0.1, last=0.5, epochs=4)
-    assert [own_chance(linear, 0, e) for e in (0, 1, 2.5, 4, 9)] == pytest.approx([0.1, 0.2, 0.35, 0.5, 0.5])
+    assert [linear.probability(0, e) for e in (0, 1, 2.5, 4, 9)] == pytest.approx([0.1, 0.2, 0.35, 0.5, 0.5])
     k = 10
     for step in (0, 10, 40):
         expected = 1 - k / (k + math.exp(step / k))
-        assert own_chance(InverseSigmoidSampling(k=k), step, 0) == pytest.approx(expected)
-    assert own_chance(InverseSigmoidSampling(k=1), 10**6, 0) == 1.0  # and no overflow
+        assert InverseSigmoidSampling(k=k).probability(step, 0) == pytest.approx(expected)
+    assert InverseSigmoidSampling(k=1).probability(10**6, 0) == 1.0  # and no overflow

@@ -2,15 +2,18 @@
 
 A part of a model (a cell, an attention, an encoder ...) is chosen by a record of options with a literal field `kind`;
 the union of such records is the table of contents of its folder. A record holds only what its own part uses, so an
-option that changes nothing cannot be written down.
+option that changes nothing cannot be written down. What depends on other parts, a part declares: see `core/fitting.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import NoneType
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from windlass.core.fitting import Gives, Term
 
 
 class Options(BaseModel):
@@ -23,6 +26,20 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
+
+        Every setting is given by its key, every choice as `key: kind`; a part that gives or needs more adds to this.
+        """
+        for name in type(self).model_fields:
+            value, key = getattr(self, name), f"{at}.{name}" if at else name
+            choice = getattr(value, "kind", value)
+            yield Gives(key, value)
+            if isinstance(choice, str):
+                yield Gives(f"{key}: {choice}")
+            if isinstance(value, Options):
+                yield from value.declare(key)
 
 
 def _kind_alone(value: Any) -> Any:

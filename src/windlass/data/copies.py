@@ -12,13 +12,12 @@ from collections.abc import Sequence
 
 from windlass.core.marks import UNK
 from windlass.data.codecs import TextCodec
-from windlass.data.documents import DocumentOptions
-from windlass.data.tokens import TextOptions
 
 
 def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
     """The different pieces of a source that the target's vocabulary has not, in order: V, V + 1 ...
 
+    >>> from windlass.data.tokens import TextOptions
     >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
     >>> beyond(codec, ["the", "city", "of", "Ulm", "near", "Ulm"])
     ('Ulm', 'near')
@@ -29,6 +28,7 @@ def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
 def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
     """The ids of a source's pieces in the extended vocabulary.
 
+    >>> from windlass.data.tokens import TextOptions
     >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
     >>> held(codec, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
     [7, 8, 6, 7]
@@ -40,6 +40,7 @@ def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[
 def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
     """The ids of a target, where what the vocabulary has not is as the source has it, or else unknown.
 
+    >>> from windlass.data.tokens import TextOptions
     >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
     >>> wanted(codec, "the city of Ulm on the Danube", more=("near", "Ulm"))
     [6, 4, 5, 8, 1, 6, 1]
@@ -49,26 +50,3 @@ def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
     if not extra or UNK not in ids:
         return ids
     return [extra.get(piece, UNK) if n == UNK else n for n, piece in zip(ids, target.pieces(text), strict=True)]
-
-
-def comparable(source: TextOptions | DocumentOptions, target: TextOptions, joint: bool) -> str | None:
-    """Why places of a source cannot be compared with tokens of a target, and how to mend it; None where they can.
-
-    >>> comparable(TextOptions(tokens="words"), TextOptions(tokens="words"), joint=False) is None
-    True
-    >>> comparable(TextOptions(tokens="words"), TextOptions(), joint=False)
-    'the source is cut into words, but the target into characters: cut both alike'
-    """
-    a, b = source.tokens, target.tokens
-    if a.kind != b.kind:
-        return f"the source is cut into {a.kind}, but the target into {b.kind}: cut both alike"
-    if a.kind == "words" and b.kind == "words":
-        ends = (source.cut or "punctuation") if isinstance(source, DocumentOptions) else a.cut
-        if ends != b.cut:
-            return f"words end at {ends} in the source, but at {b.cut} in the target: set cut alike"
-    if a.kind in ("bpe", "unigram") and not joint:
-        return f"pieces of {a.kind} are the same on both sides only with vocabulary: joint"
-    for name in ("normal_form", "lowercase"):
-        if getattr(source, name) != getattr(target, name):
-            return f"source.{name} and target.{name} differ, so that the same word is not the same: set them alike"
-    return None

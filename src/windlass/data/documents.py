@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from windlass.core.fitting import Gives, Refuses, Term
 from windlass.core.marks import UNK
 from windlass.core.options import Options
 from windlass.data.codecs import SPACE_MARK, Inputs, TextCodec
@@ -51,6 +52,21 @@ class DocumentOptions(Options):
         if isinstance(self.tokens, WordTokens) and self.tokens.cut != "spaces":
             raise ValueError("tokens.cut is for a text: of a document, set source.cut")
         return self
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """Sentences of tokens, which can be copied; all of them, or only what is read of a long document."""
+        yield from super().declare(at)
+        yield Gives(f"{at} sentences")
+        yield Gives(f"{at} pieces", self.tokens.kind)
+        yield Gives(f"{at} whole tokens", self.tokens.whole)
+        if isinstance(self.tokens, WordTokens):
+            yield Gives(f"{at}.tokens.cut", self.cut or "punctuation")  # as if the document were one text
+        if self.longer == "break" or self.most_sentences is not None:
+            yield Refuses(
+                "target for every place",
+                f"every sentence has its tag, so none may be broken or left out: set {at}.longer: cut, and leave "
+                f"{at}.most_sentences out",
+            )
 
 
 class Sentence(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from windlass.core.errors import BundleError, DataError, nearest
+from windlass.core.fitting import Gives, Term
 from windlass.core.options import Options
 from windlass.data.schemes import Scheme, convert, follows, told
 
@@ -37,6 +38,11 @@ class TagsOptions(Options):
         "auto",
         description="how the model marks spans, whatever way the file does; auto: as the file; none: not at all",
     )
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """An answer for every place of the source."""
+        yield from super().declare(at)
+        yield Gives(f"{at} for every place")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from windlass.core.fitting import Gives, Term
 from windlass.core.options import Options
 from windlass.data.codecs import Inputs, TextCodec
 from windlass.data.examples import Source
@@ -20,6 +21,11 @@ class NothingOptions(Options):
     """
 
     kind: Literal["none"] = "none"
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """Nothing: the mark of a language model."""
+        yield from super().declare(at)
+        yield Gives(f"{at} nothing")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
+from windlass.core.fitting import Gives, Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.data.codecs import Inputs, TextCodec
 from windlass.data.examples import Source
@@ -40,6 +41,15 @@ class PairOptions(Options):
 
     kind: Literal["pair"] = "pair"
     each: EachOptions = Field(TextOptions(), description="how each of the two texts becomes tokens")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """What each of the texts gives, and both of them."""
+        yield from self.each.declare(at)
+        yield Gives(f"{at} pair")
+        yield Offers(
+            f"{at} pair", f"model.encoder: <model.encoder> reads one text of {at}: pair: set model.encoder: pair"
+        )
+        yield Needs("data.second", "data.second is the column of a pair's second text: name it")
 
 
 def both(source: Source) -> tuple[str, str]:

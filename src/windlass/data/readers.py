@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from windlass.core.errors import DataError
+from windlass.core.fitting import Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.data import conll, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Source, Split, cut, joined
@@ -62,6 +63,15 @@ class DataOptions(Options):
     speaker: str | None = Field(None, description="dialogs: whose turns are replies; none: every turn after the first")
     max_length: int = Field(1000, ge=1, description="characters a side; a longer line is skipped")
     strict: bool = Field(False, description="refuse a file instead of skipping, keeping or mending what is wrong")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """Columns and turns, which something must use."""
+        yield from super().declare(at)
+        if self.second is not None:
+            yield Offers(f"{at}.second", f"{at}.second is for a source of kind pair, not <source>: leave it out")
+        for name in ("history", "speaker"):
+            if getattr(self, name) is not None:
+                yield Needs("task turns", f"{at}.{name} is for dialogs: leave it out, or set task: reply")
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.options import Options, named
 
 
-class CharacterTokens(Options):
+class _Tokens(Options):
+    whole: ClassVar[bool] = True  # whether a word that training lacks can be a token
+
+
+class CharacterTokens(_Tokens):
     """Every code point is a token; a space is one like any other.
 
     >>> CharacterTokens().kind
@@ -20,7 +26,7 @@ class CharacterTokens(Options):
     min_count: int = Field(1, ge=1, description="a rarer one is unknown")
 
 
-class GraphemeTokens(Options):
+class GraphemeTokens(_Tokens):
     """Every grapheme cluster (a letter with its combining marks) is a token.
 
     >>> GraphemeTokens(min_count=2).min_count
@@ -31,7 +37,7 @@ class GraphemeTokens(Options):
     min_count: int = Field(1, ge=1, description="a rarer one is unknown")
 
 
-class WordTokens(Options):
+class WordTokens(_Tokens):
     """What stands between whitespace is a token, or, cut around punctuation, a word or a mark of its own.
 
     Decoding puts one space between tokens; a mark of punctuation knows on which side it has none.
@@ -48,29 +54,31 @@ class WordTokens(Options):
     )
 
 
-class BpeTokens(Options):
+class BpeTokens(_Tokens):
     """Byte-pair encoding: frequent pairs of pieces become one piece (Sennrich et al. 2016).
 
     >>> BpeTokens(size=4000).size
     4000
     """
 
+    whole: ClassVar[bool] = False
     kind: Literal["bpe"] = "bpe"
     size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
-class UnigramTokens(Options):
+class UnigramTokens(_Tokens):
     """Pieces of a unigram language model, the likeliest cut of each word (Kudo 2018).
 
     >>> UnigramTokens().size
     8000
     """
 
+    whole: ClassVar[bool] = False
     kind: Literal["unigram"] = "unigram"
     size: int = Field(8000, ge=5, description="the most ids, marks included; every character of the data has one")
 
 
-class TreeTokens(Options):
+class TreeTokens(_Tokens):
     """The brackets of a tree such as (NP (DT the) (NN cat)), from left to right (Vinyals et al. 2015).
 
     >>> TreeTokens(close="labelled").words
@@ -83,6 +91,17 @@ class TreeTokens(Options):
     )
     close: Literal["plain", "labelled"] = Field("plain", description="a constituent is closed by ), or by )NP")
     min_count: int = Field(1, ge=1, description="a rarer one is unknown")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """Trees are written for a task that asks for them, and get their words from the sentence."""
+        yield from super().declare(at)
+        if at.startswith("target"):
+            yield Gives("target: tree")
+            yield Needs(
+                "task target: tree", f"{at}: tree is for a task that writes trees, not for <task>: leave it out"
+            )
+        if self.words == "kept":
+            yield Refuses("task target: tree", f"{at}.words: kept has no use: a tree gets its words from the sentence")
 
 
 TokenOptions = Annotated[
@@ -105,3 +124,10 @@ class TextOptions(Options):
         "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
     )
     lowercase: bool = Field(False, description="lowercase the text first")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """One sequence of tokens, which can be copied."""
+        yield from super().declare(at)
+        yield Gives(f"{at} sequence")
+        yield Gives(f"{at} pieces", self.tokens.kind)
+        yield Gives(f"{at} whole tokens", self.tokens.whole)

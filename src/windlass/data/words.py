@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 
+from windlass.core.fitting import Gives, Offers, Term
 from windlass.core.marks import UNK
 from windlass.core.options import Options
 from windlass.data.codecs import Inputs, TextCodec
@@ -36,6 +37,18 @@ class WordsOptions(Options):
     cut: Literal["punctuation", "spaces"] = Field(
         "punctuation", description="how a text that is not yet cut into words is: around punctuation too, or at spaces"
     )
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """One sequence of words, and their letters, which something must read."""
+        yield from super().declare(at)
+        yield Gives(f"{at} sequence")
+        yield Gives(f"{at} whole tokens")
+        if self.characters:
+            yield Gives(f"{at} letters")
+            yield Offers(
+                f"{at} letters",
+                f"{at}.characters gives letters that nothing reads: set it to false, or set model.encoder.spelling",
+            )
 
 
 @dataclass(frozen=True)

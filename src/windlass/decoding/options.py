@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options, named
 
 
@@ -14,6 +16,19 @@ class _Search(Options):
     length_plus: int = Field(20, ge=1, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat a run of this many tokens; 0: allow it")
     unknown: bool = Field(True, description="whether the mark of an unknown token may be written; false: what is next")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """Something that is written."""
+        yield Needs("model.head writing", f"{at} has no use with model.head: <model.head>: leave it out")
+        yield from super().declare(at)
+        if not self.unknown:
+            yield Refuses(
+                "source nothing", f"{at}.unknown: a language model never writes the unknown mark: leave it out"
+            )
+        if self.block_ngrams:
+            yield Refuses(
+                "task target: tree", f"{at}.block_ngrams has no use for trees, whose brackets repeat: leave it out"
+            )
 
 
 class Greedy(_Search):
@@ -50,6 +65,13 @@ class Beam(_Search):
     kind: Literal["beam"] = "beam"
     size: int = Field(5, ge=1, description="how many partial outputs to keep")
     length_penalty: float = Field(1.0, ge=0, description="outputs are ranked by log p / length ** penalty")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A best text to look for."""
+        yield from super().declare(at)
+        yield Refuses(
+            "source nothing", f"{at}: beam has no use for a language model, which has no best text: use sample, greedy"
+        )
 
 
 SearchOptions = Annotated[Greedy | Sample | Beam, Field(discriminator="kind"), named]

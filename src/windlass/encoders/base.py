@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from windlass.core.errors import RecipeError
+from windlass.core.fitting import Gives, Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Memory
-from windlass.nn.embedding import EmbeddingOptions, Learned
+from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.spelling import SpellingOptions
 
 Sizes = Mapping[str, int]
@@ -21,16 +20,38 @@ Sizes = Mapping[str, int]
 
 
 class EncoderBase(Options):
-    """What the options of every encoder say: which kinds of source it reads.
+    """What the options of every encoder have.
 
-    >>> EncoderBase.reads
-    ('text', 'words')
+    >>> EncoderBase().source_embedding is None
+    True
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("text", "words")
+    @property
+    def source_embedding(self) -> EmbeddingOptions | None:
+        """How tokens of the source become vectors, if the encoder looks them up."""
+        return None
 
 
-class TokenOptions(EncoderBase):
+class MemoryOptions(EncoderBase):
+    """The options of an encoder that leaves a memory of states and their summary, one of which a head must use.
+
+    >>> sorted(term.feature for term in MemoryOptions().declare("model.encoder") if isinstance(term, Gives))
+    ['model.encoder states', 'model.encoder summary']
+    """
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A memory."""
+        yield from super().declare(at)
+        yield Gives(f"{at} states")
+        yield Gives(f"{at} summary")
+        yield Offers(
+            (f"{at} states", f"{at} summary", f"{at} final states"),
+            "with context: <model.decoder.context> and start: <model.decoder.start> the decoder never sees the source: "
+            "set model.decoder.start: summary or final, or another context",
+        )
+
+
+class TokenOptions(MemoryOptions):
     """How tokens become vectors.
 
     >>> TokenOptions().spelling is None
@@ -42,6 +63,21 @@ class TokenOptions(EncoderBase):
         None, description="a second vector for every word, from its letters; needs source: words with characters"
     )
 
+    @property
+    def source_embedding(self) -> EmbeddingOptions:
+        """How tokens become vectors."""
+        return self.embedding
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A state for every token of one sequence."""
+        yield Needs(
+            "source sequence", f"{at}: <{at}> reads one sequence of tokens, not source: <source>: change one of the two"
+        )
+        yield from super().declare(at)
+        yield Gives(f"{at} token states")
+        if self.spelling is not None:
+            yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")
+
 
 class Encoder(nn.Module, ABC):
     """Turns the inputs of a batch into a memory."""
@@ -52,6 +88,13 @@ class Encoder(nn.Module, ABC):
     """The lengths of the parts of every layer's last state."""
     prefix: str = "prefix"
     """The input that a decoder reads before it writes, where a batch has it."""
+    part_sizes: Mapping[str, int] = {}
+    """The lengths of the states of a memory's parts, by name."""
+    embedding: Embedding
+    """The vectors of the source's tokens, where an encoder looks them up."""
+
+    def keep(self, parts: Collection[str]) -> None:
+        """Leave these parts in the memory, as the head reads them; others need not be held."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Memory:
@@ -73,8 +116,6 @@ class TokenEncoder(Encoder):
         self.spelling: nn.Module | None = None
         self.width = self.embedding.size  # of a token's vector
         if options.spelling is not None:
-            if "characters" not in known:
-                raise RecipeError("model.encoder.spelling needs the letters of words: set source: words")
             spelling = options.spelling.build(known["characters"])
             self.spelling, self.width = spelling, self.width + spelling.size
 

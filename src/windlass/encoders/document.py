@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
-from windlass.encoders.base import Encoder, EncoderBase, Sizes
+from windlass.encoders.base import Encoder, MemoryOptions, Sizes
 from windlass.nn.again import again
 from windlass.nn.embedding import EmbeddingOptions, Learned
 from windlass.nn.packed import Stamp, stamp
@@ -42,15 +44,11 @@ class WordLevel(SentenceLevel):
 
     pool: PoolOptions = Field(Attended.Options(), description="how the states of the words become one vector")
 
-    @model_validator(mode="after")
-    def _pool_fits(self) -> WordLevel:
-        if self.pool.kind == "ends" and not self.bidirectional:
-            raise ValueError("pool: ends needs a bidirectional network, which has two: use pool: last")
-        if self.pool.kind == "last" and self.bidirectional:
-            raise ValueError(
-                "pool: last sees one step of the backward direction: use pool: ends, or bidirectional: false"
-            )
-        return self
+    def declare(self, at: str) -> Iterator[Term]:
+        """One direction or two, which a pool may mind."""
+        yield from super().declare(at)
+        yield Gives(f"{at} two directions", self.bidirectional)
+        yield from self.pool.declare_over(at, f"{at}.pool")
 
 
 @final
@@ -70,10 +68,9 @@ class HierarchicalEncoder(Encoder):
     (torch.Size([2, 2, 8]), [[True, True], [True, False]], torch.Size([2, 2, 3]))
     """
 
-    class Options(EncoderBase):
+    class Options(MemoryOptions):
         """Words to sentences to a document."""
 
-        reads: ClassVar[tuple[str, ...]] = ("document",)
         kind: Literal["hierarchical"] = "hierarchical"
         embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the words")
         words: WordLevel = Field(WordLevel(), description="the network over the words of a sentence")
@@ -83,9 +80,19 @@ class HierarchicalEncoder(Encoder):
         )
 
         @property
-        def bidirectional(self) -> bool:
-            """Whether the states that a head sees come from two directions."""
-            return self.sentences.bidirectional
+        def source_embedding(self) -> EmbeddingOptions:
+            """How words become vectors."""
+            return self.embedding
+
+        def declare(self, at: str) -> Iterator[Term]:
+            """A state for every sentence, and the states of its words."""
+            yield from super().declare(at)
+            yield Gives(f"{at} final states")
+            yield Gives(f"{at} two directions", self.sentences.bidirectional)
+            yield Gives(f"{at} words")
+            yield Needs(
+                "source sentences", f"{at}: hierarchical reads sentences, not source: <source>: set source: document"
+            )
 
         def build(self, vocabulary: int | Sizes) -> HierarchicalEncoder:
             """Make the encoder."""
@@ -100,10 +107,15 @@ class HierarchicalEncoder(Encoder):
         self.sentences = Stack(self.pool.size, options.sentences, options.sentences.bidirectional)
         self.size = self.sentences.size
         self.lower_size = self.words.size  # of the states of the words
+        self.part_sizes = {"words": self.lower_size}
         self.final_sizes = ((self.size,) * self.sentences.first.parts,) * options.sentences.layers
         self.at_once = options.at_once
         self.keep_lower = False  # whether the states of the words go into the memory, for a head that looks at them
         self._ready: dict[bool, tuple[Stamp, QuickStack, QuickStack]] = {}
+
+    def keep(self, parts: Collection[str]) -> None:
+        """The states of words are held for a head that reads them: they are many."""
+        self.keep_lower = "words" in parts
 
     def forward(self, batch: Batch) -> Memory:
         """Run over the words of the sentences of `source`, then over the sentences."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options as BaseOptions
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.attention import AttentionEncoder, BelowOptions
-from windlass.encoders.base import Encoder, EncoderBase, Sizes
+from windlass.encoders.base import Encoder, MemoryOptions, Sizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
+from windlass.nn.embedding import EmbeddingOptions
 from windlass.nn.pooling import mean
 from windlass.nn.recurrence import Stack
 
@@ -74,16 +77,32 @@ class PairEncoder(Encoder):
     (torch.Size([2, 3, 5]), torch.Size([2, 2, 5]), torch.Size([2, 2, 3]))
     """
 
-    class Options(EncoderBase):
+    class Options(MemoryOptions):
         """An encoder of pairs."""
 
-        reads: ClassVar[tuple[str, ...]] = ("pair",)
         kind: Literal["pair"] = "pair"
         reader: ReaderOptions = Field(RecurrentEncoder.Options(), description="what reads each of the two texts")
         shared: bool = Field(True, description="one network reads both texts; false: each has its own")
         attention: CompareOptions | None = Field(
             None, description="compare each word with what it finds in the other text; not given: each text by itself"
         )
+
+        @property
+        def source_embedding(self) -> EmbeddingOptions:
+            """How tokens of both texts become vectors."""
+            return self.reader.embedding
+
+        def declare(self, at: str) -> Iterator[Term]:
+            """A memory of two texts, for a head that judges them."""
+            yield Needs("source pair", f"{at}: pair reads two texts, not source: <source>: set source: pair")
+            yield Needs("model.head pairs", f"{at}: pair is for judging, not for model.head: <model.head>: use label")
+            yield from super().declare(at)
+            yield Needs(f"{at}.reader states", f"{at}.reader must leave states: use another one")
+            if self.attention is not None:
+                yield Gives(f"{at} comparisons")
+            else:  # the states are the reader's own
+                directions = Gives(f"{at} two directions")
+                yield from (term for term in self.reader.declare(at) if term == directions)
 
         def build(self, vocabulary: int | Sizes) -> PairEncoder:
             """Make the encoder."""
@@ -99,6 +118,7 @@ class PairEncoder(Encoder):
         self.compare = _Compare(self.size, options.attention) if options.attention is not None else None
         if self.compare is not None:
             self.size = self.compare.size
+        self.part_sizes = {"second": self.size}
 
     def forward(self, batch: Batch) -> Memory:
         """Read `source` and `second`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, final
+from collections.abc import Iterator
+from typing import Any, Literal, final
 
 import torch
 from pydantic import Field
 
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
 from windlass.nn.packed import Stamp, stamp
@@ -33,6 +35,12 @@ class RecurrentEncoder(TokenEncoder):
 
         kind: Literal["recurrent"] = "recurrent"
         bidirectional: bool = Field(True, description="read the source in both directions")
+
+        def declare(self, at: str) -> Iterator[Term]:
+            """The last state of every layer, where cells have one; one direction or two."""
+            yield from super().declare(at)
+            yield Gives(f"{at} final states", self.cell.stateful)
+            yield Gives(f"{at} two directions", self.bidirectional)
 
         def build(self, vocabulary: int | Sizes) -> RecurrentEncoder:
             """Make the encoder."""
@@ -91,8 +99,14 @@ class PrefixEncoder(Encoder):
     class Options(EncoderBase):
         """No encoder: the decoder reads the source."""
 
-        reads: ClassVar[tuple[str, ...]] = ("text",)
         kind: Literal["prefix"] = "prefix"
+
+        def declare(self, at: str) -> Iterator[Term]:
+            """The decoder's own reading."""
+            yield from super().declare(at)
+            yield Needs("source sequence", f"{at}: prefix reads one sequence of tokens, not source: <source>: use text")
+            yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
+            yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
 
         def build(self, vocabulary: int | Sizes) -> PrefixEncoder:
             """Make the encoder."""
@@ -118,8 +132,15 @@ class NoEncoder(Encoder):
     class Options(EncoderBase):
         """No encoder: nothing goes in."""
 
-        reads: ClassVar[tuple[str, ...]] = ("none",)
         kind: Literal["none"] = "none"
+
+        def declare(self, at: str) -> Iterator[Term]:
+            """Nothing to read but what the decoder wrote."""
+            yield from super().declare(at)
+            yield Needs("source nothing", f"{at}: none reads nothing, not source: <source>: use another encoder")
+            yield Needs(
+                "model.decoder.feedback", f"with {at}: none the decoder must read what it wrote: set feedback: true"
+            )
 
         def build(self, vocabulary: int | Sizes) -> NoEncoder:
             """Make the encoder."""

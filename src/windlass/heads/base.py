@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.errors import DataError
+from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
@@ -26,6 +27,14 @@ class LossOptions(Options):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     coverage: float = Field(0.0, ge=0, description="weight of attending again to what was attended to")
     alignment: float = Field(0.0, ge=0, description="weight of gold alignments against the attention")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """An attention that can be trained on alignments, or that keeps coverage."""
+        yield from super().declare(at)
+        if self.alignment:
+            yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
+        if self.coverage:
+            yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
 
 
 class Head(nn.Module, ABC):

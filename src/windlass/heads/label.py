@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal, final
 
@@ -11,10 +11,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.heads.wiring import Wiring
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
 from windlass.nn.pooling import Attended, PoolOptions
@@ -31,6 +33,19 @@ class LabelHeadOptions(Options):
     pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """States to pool, of one text or of two."""
+        yield from super().declare(at)
+        yield Gives(f"{at} pairs")
+        yield Needs(
+            "model.encoder states", f"with {at}: label there must be states to look at, not encoder: <model.encoder>"
+        )
+        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    def build(self, wiring: Wiring) -> LabelHead:
+        """Make the head."""
+        return LabelHead(self, wiring.outputs, wiring.memory_size, "second" in wiring.part_sizes)
 
 
 @final

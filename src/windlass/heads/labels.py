@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, final
 
 import torch
@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.heads.wiring import Wiring
 from windlass.nn.layers import layers
 from windlass.nn.pooling import Attended, PoolOptions
 
@@ -32,6 +34,19 @@ class LabelsHeadOptions(Options):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
     threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned where its probability reaches this")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """States to pool, of one text or of two."""
+        yield from super().declare(at)
+        yield Gives(f"{at} pairs")
+        yield Needs(
+            "model.encoder states", f"with {at}: labels there must be states to look at, not encoder: <model.encoder>"
+        )
+        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    def build(self, wiring: Wiring) -> LabelsHead:
+        """Make the head."""
+        return LabelsHead(self, wiring.outputs, wiring.memory_size, "second" in wiring.part_sizes)
 
 
 @final

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from windlass.core.fitting import Equal, Gives, Needs, Refuses, Term
 from windlass.core.options import Options, named
 from windlass.nn.attention import Additive, AttentionOptions
-from windlass.nn.cells import Convolution
 from windlass.nn.embedding import EmbeddingOptions, Learned
 from windlass.nn.recurrence import StackOptions
 
 
-class NoContext(Options):
+class _Context(Options):
+    constant: ClassVar[bool] = False  # one vector for all steps: the summary
+
+
+class NoContext(_Context):
     """The memory is seen at the start only: s_0.
 
     >>> NoContext().kind
@@ -23,17 +28,24 @@ class NoContext(Options):
     kind: Literal["none"] = "none"
 
 
-class SummaryContext(Options):
+class SummaryContext(_Context):
     """The summary is part of the input of every step.
 
     >>> SummaryContext().kind
     'summary'
     """
 
+    constant: ClassVar[bool] = True
     kind: Literal["summary"] = "summary"
 
+    def declare(self, at: str) -> Iterator[Term]:
+        """The encoder's summary."""
+        yield from super().declare(at)
+        yield Gives(f"{at} vector")
+        yield Needs("model.encoder summary", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
 
-class AttentionContext(Options):
+
+class AttentionContext(_Context):
     """A new context for every step, by attention.
 
     >>> AttentionContext(score="dot", query="current").score.kind
@@ -56,8 +68,20 @@ class AttentionContext(Options):
             raise ValueError("links: reading needs query: current, the state that has read the word")
         return self
 
+    def declare(self, at: str) -> Iterator[Term]:
+        """A link for every word, which gold links can teach."""
+        yield from super().declare(at)
+        yield from _attention(at, self.query)
+        yield Gives(f"{at} coverage", self.score.coverage)
+        yield Gives(f"{at} links")
+        if self.links == "reading":
+            yield Needs(
+                "data.alignment",
+                f"{at}.links: reading is for gold links: name their column in data.alignment, or leave it out",
+            )
 
-class HierarchicalContext(Options):
+
+class HierarchicalContext(_Context):
     """A new context for every step, by attention over sentences (or turns) and over the words of each.
 
     >>> HierarchicalContext(score="bilinear", within="bilinear").within.kind
@@ -70,6 +94,29 @@ class HierarchicalContext(Options):
     query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
 
+    def declare(self, at: str) -> Iterator[Term]:
+        """The words of sentences."""
+        yield from super().declare(at)
+        yield from _attention(at, self.query)
+        yield Gives(f"{at} words")
+        yield Gives(f"{at} coverage", self.score.coverage or self.within.coverage)
+        yield Needs(
+            "model.encoder words",
+            f"{at}: hierarchical needs sentences and their words: set encoder: hierarchical, or use context: attention",
+        )
+
+
+def _attention(at: str, query: str) -> Iterator[Term]:
+    """States to attend to; where the new state asks, a readout that sees the answer."""
+    yield Gives(f"{at} vector")
+    yield Gives(f"{at} weights")
+    yield Needs("model.encoder states", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
+    if query == "current":
+        yield Needs(
+            "model.decoder.readout context",
+            f"{at}: with query: current the context reaches the output only by readout: joined or deep",
+        )
+
 
 ContextOptions = Annotated[
     NoContext | SummaryContext | AttentionContext | HierarchicalContext, Field(discriminator="kind"), named
@@ -77,20 +124,30 @@ ContextOptions = Annotated[
 """Everything a decoder can see of the memory."""
 
 
-class StateReadout(Options):
+class _Readout(Options):
+    joins: ClassVar[bool] = True  # a layer over the state and what else is seen
+    reads_output: ClassVar[bool] = False  # the last output is part of it
+
+
+class StateReadout(_Readout):
     """o = s.
 
-    >>> StateReadout().kind
-    'state'
+    >>> StateReadout().width(8)
+    8
     """
 
+    joins: ClassVar[bool] = False
     kind: Literal["state"] = "state"
 
+    def width(self, state: int) -> int:
+        """The units of the readout of a state: R."""
+        return state
 
-class JoinedReadout(Options):
+
+class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
-    >>> JoinedReadout(size=128).size
+    >>> JoinedReadout(size=128).width(8)
     128
     """
 
@@ -98,17 +155,44 @@ class JoinedReadout(Options):
     size: int = Field(256, ge=1, description="units of the readout")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
 
+    def width(self, state: int) -> int:
+        """The units of the readout of a state: R."""
+        return self.size
 
-class DeepReadout(Options):
-    """o = tanh(W [s; c; e(y)]), c where there is one.
+    def declare(self, at: str) -> Iterator[Term]:
+        """A context to join."""
+        yield from super().declare(at)
+        yield Gives(f"{at} context")
+        yield Needs(
+            "model.decoder.context vector",
+            f"{at}: joined joins state and context, but context is none: use state or deep",
+        )
 
-    >>> DeepReadout(size=128).size
+
+class DeepReadout(_Readout):
+    """o = tanh(W [s; c; e(y)]), without c where context is none.
+
+    >>> DeepReadout(size=128).width(8)
     128
     """
 
+    reads_output: ClassVar[bool] = True
     kind: Literal["deep"] = "deep"
     size: int = Field(256, ge=1, description="units of the readout")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
+
+    def width(self, state: int) -> int:
+        """The units of the readout of a state: R."""
+        return self.size
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """The context, and the last output."""
+        yield from super().declare(at)
+        yield Gives(f"{at} context")
+        yield Needs(
+            "model.decoder.feedback",
+            f"{at}: deep looks at the last output, but feedback is off: use state or joined",
+        )
 
 
 ReadoutOptions = Annotated[StateReadout | JoinedReadout | DeepReadout, Field(discriminator="kind"), named]
@@ -134,22 +218,65 @@ class TextHeadOptions(StackOptions):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> TextHeadOptions:
-        context, readout = self.context, self.readout
-        if self.copying and not isinstance(context, AttentionContext | HierarchicalContext):
-            raise ValueError(f"copying needs attention, which says where from, not context: {context.kind}")
-        if readout.kind == "joined" and context.kind == "none":
-            raise ValueError("readout: joined joins state and context, but context is none: use state or deep")
-        if readout.kind == "deep" and not self.feedback:
-            raise ValueError("readout: deep looks at the last output, but feedback is off: use state or joined")
-        if (
-            isinstance(context, AttentionContext | HierarchicalContext)
-            and context.query == "current"
-            and readout.kind == "state"
-        ):
-            raise ValueError("with query: current the context reaches the output only by readout: joined or deep")
-        if isinstance(self.cell, Convolution.Options) and self.start in ("summary", "final"):
-            raise ValueError(f"cell: convolution has no state that start: {self.start} could set: use zeros or learned")
-        if not self.feedback and "embedding" in self.model_fields_set and self.embedding != Learned():
+    def _all_used(self) -> TextHeadOptions:
+        if not self.feedback and self.embedding != Learned():
             raise ValueError("embedding is not used where feedback is off: leave it out")
         return self
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """What the decoder starts from, what it is fed, and what it copies."""
+        yield Needs("model.head writing", "with model.head: <model.head> nothing is written: leave decoder out")
+        yield Refuses(
+            f"{at}.embedding.more", f"{at}.embedding.more: a word that training lacks is never written: leave it out"
+        )
+        yield from super().declare(at)
+        yield Gives(f"{at} readout size", self.readout.width(self.size))
+        yield Gives(f"{at}.cell state", self.cell.stateful)
+        if self.start in ("summary", "final"):
+            yield Needs(
+                f"{at}.cell state",
+                f"{at}.cell: <{at}.cell> has no state that start: {self.start} could set: use start: zeros or learned",
+            )
+        if self.start == "summary":
+            yield Needs(
+                "model.encoder summary",
+                f"with model.encoder: <model.encoder> there is no memory: set {at}.start: zeros or learned",
+            )
+        if self.start == "final":
+            yield Needs(
+                "model.encoder final states",
+                f"model.encoder: <model.encoder> leaves no last states: set {at}.start: summary, zeros or learned",
+            )
+        if self.copying:
+            yield from self._declare_copying(at)
+
+    def _declare_copying(self, at: str) -> Iterator[Term]:
+        """Weights over places whose tokens are cut like those of the target."""
+        key = f"{at}.copying"
+        yield Needs(
+            f"{at}.context weights",
+            f"{key}: copying needs attention, which says where from: set {at}.context: attention",
+        )
+        yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
+        yield Needs(
+            ("model.encoder token states", f"{at}.context words"),
+            f"{key} copies words, and not sentences: set context: hierarchical",
+        )
+        yield Equal(
+            ("source pieces", "target pieces"),
+            f"{key}: the source is cut into <source pieces>, but the target into <target pieces>: cut both alike",
+        )
+        yield Equal(
+            ("source.tokens.cut", "target.tokens.cut"),
+            f"{key}: words end at <source.tokens.cut> in the source, but at <target.tokens.cut> in the target: "
+            "set cut alike",
+        )
+        yield Needs(
+            ("source whole tokens", "vocabulary: joint"),
+            f"{key}: pieces of words are the same on both sides only with vocabulary: joint",
+        )
+        for name in ("normal_form", "lowercase"):
+            yield Equal(
+                (f"source.{name}", f"target.{name}"),
+                f"{key}: source.{name} and target.{name} differ, so that the same word is not the same: set them alike",
+            )

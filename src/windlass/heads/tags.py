@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, final
 
 import torch
@@ -11,16 +11,15 @@ from pydantic import Field
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
+from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
+from windlass.heads.wiring import Allowed, Wiring
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
-
-Allowed = tuple[list[bool], list[list[bool]], list[bool]]
-"""Which tag may come first, which after which, which last."""
 
 
 class TagsHeadOptions(Options):
@@ -36,6 +35,21 @@ class TagsHeadOptions(Options):
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A state for every tag."""
+        yield from super().declare(at)
+        yield Needs(
+            "model.encoder states", f"with {at}: tags there must be states to look at, not encoder: <model.encoder>"
+        )
+        if self.output == "crf":
+            yield Refuses(
+                "loss.label_smoothing", "loss.label_smoothing is for single outputs, not for output: crf: set it to 0"
+            )
+
+    def build(self, wiring: Wiring) -> TagsHead:
+        """Make the head."""
+        return TagsHead(self, wiring.outputs, wiring.memory_size, wiring.allowed)
 
 
 @final

@@ -131,19 +131,19 @@ class TextHead(Head):
         self.previous = asks is not None and asks.query == "previous"
         self.feeding = asks is not None and asks.input_feeding
         self.covering = self.attention is not None and self.attention.covering
-        self.context_size = self.attention.size if self.attention else memory_size if context.kind == "summary" else 0
-        self.readout_size = options.size if options.readout.kind == "state" else options.readout.size
+        self.context_size = self.attention.size if self.attention else memory_size if context.constant else 0
+        self.readout_size = options.readout.width(options.size)
         self.widths = (  # of the pieces of the first layer's input
             self.embedded,
-            self.context_size if self.previous or context.kind == "summary" else 0,
+            self.context_size if self.previous or context.constant else 0,
             self.readout_size if self.feeding else 0,
         )
         self.stack = Stack(sum(self.widths), options)
         self.start = Start(
             options.start, self.stack.first.parts, options.layers, options.size, memory_size, final_sizes
         )
-        if options.readout.kind != "state":
-            seen = options.size + self.context_size + (self.embedded if options.readout.kind == "deep" else 0)
+        if options.readout.joins:
+            seen = options.size + self.context_size + (self.embedded if options.readout.reads_output else 0)
             self.join = nn.Linear(seen, self.readout_size, bias=False)
         self.output = nn.Linear(self.readout_size, vocabulary)
         self.gate = Gate(vocabulary, options.size, self.context_size, self.embedded) if options.copying else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
@@ -31,7 +31,11 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class _CellOptions(Options):
+class _AnyCell(Options):
+    stateful: ClassVar[bool] = True  # whether a state can be handed on to another network
+
+
+class _CellOptions(_AnyCell):
     bias: bool = Field(True, description="add a learned constant to every gate")
     orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
     drop: float = Field(
@@ -268,7 +272,7 @@ class Leaky(Cell):
     [[2.0, 4.0]]
     """
 
-    class Options(Options):
+    class Options(_AnyCell):
         """A leaky cell."""
 
         kind: Literal["leaky"] = "leaky"
@@ -321,9 +325,10 @@ class Convolution(Cell):
     (8.0, 30.0)
     """
 
-    class Options(Options):
+    class Options(_AnyCell):
         """A causal convolution."""
 
+        stateful: ClassVar[bool] = False  # the last inputs are all that a step remembers
         kind: Literal["convolution"] = "convolution"
         width: int = Field(3, ge=2, description="inputs that a step sees: its own and those before it")
         activation: Literal["gated", "relu", "tanh"] = Field("gated", description="what the sum goes through")

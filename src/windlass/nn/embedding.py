@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.marks import UNK
 from windlass.core.options import Options, named
 
@@ -31,6 +32,11 @@ class Learned(_Embedding):
     kind: Literal["learned"] = "learned"
     size: int = Field(256, ge=1, description="the length of a vector")
     spread: float = Field(1.0, gt=0, description="deviation of the first values; small: rare tokens stay near nothing")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A table that training changes."""
+        yield from super().declare(at)
+        yield Gives(f"{at} trained")
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table."""
@@ -64,6 +70,16 @@ class Vectors(_Embedding):
     freeze: bool = Field(False, description="keep the vectors as they are")
     more: int = Field(0, ge=0, description="so many of the file's first words have an id, though training lacks them")
     spread: float = Field(0.1, gt=0, description="deviation of the first values of words that the file has not")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A table that training may change; more words where tokens are words, and only to be read."""
+        yield from super().declare(at)
+        yield Gives(f"{at} trained", not self.freeze)
+        if self.more:
+            yield Needs("source whole tokens", f"{at}.more adds words, not pieces of them: set source.tokens: words")
+            yield Refuses(
+                "vocabulary: joint", f"{at}.more adds words to be read, not written: set vocabulary: separate"
+            )
 
     def build(self, vocabulary: int) -> Embedding:
         """Make the table; `Embedding.load` fills it."""

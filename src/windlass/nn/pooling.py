@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from windlass.core.options import Options as BaseOptions
-from windlass.core.options import named
+from windlass.core.fitting import Needs, Refuses, Term
+from windlass.core.options import Options, named
 from windlass.core.records import Memory
 from windlass.nn.attention import Additive, Attention, AttentionOptions
+
+
+class _PoolOptions(Options):
+    def declare_over(self, network: str, at: str) -> Iterator[Term]:
+        """What the pool needs of the network whose states it pools."""
+        yield from ()
 
 
 class Pool(nn.Module, ABC):
@@ -24,6 +31,13 @@ class Pool(nn.Module, ABC):
     @abstractmethod
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """One vector a row."""
+
+
+def _no_comparisons(network: str, at: str, kind: str) -> Term:
+    return Refuses(
+        f"{network} comparisons",
+        f"{at}: {kind} sees one word's comparison: use mean, max, mean_max or attention",
+    )
 
 
 def mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -63,10 +77,18 @@ class Last(_Plain):
     [[2.0]]
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """The last state."""
 
         kind: Literal["last"] = "last"
+
+        def declare_over(self, network: str, at: str) -> Iterator[Term]:
+            """A last state that has seen everything."""
+            yield _no_comparisons(network, at, self.kind)
+            yield Refuses(
+                f"{network} two directions",
+                f"{at}: last sees one step of the backward direction: use pool: ends, or bidirectional: false",
+            )
 
         def build(self, size: int) -> Last:
             """Make it."""
@@ -90,7 +112,7 @@ class Mean(_Plain):
     [[1.5]]
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """The mean of all states."""
 
         kind: Literal["mean"] = "mean"
@@ -115,7 +137,7 @@ class Max(_Plain):
     [[1.0]]
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """The largest value of every unit."""
 
         kind: Literal["max"] = "max"
@@ -139,10 +161,18 @@ class Ends(_Plain):
     [[3.0, 4.0]]
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """Both ends of a bidirectional network."""
 
         kind: Literal["ends"] = "ends"
+
+        def declare_over(self, network: str, at: str) -> Iterator[Term]:
+            """A network that ends twice."""
+            yield _no_comparisons(network, at, self.kind)
+            yield Needs(
+                f"{network} two directions",
+                f"{at}: ends needs a bidirectional network, which has two: use pool: last",
+            )
 
         def build(self, size: int) -> Ends:
             """Make it."""
@@ -165,7 +195,7 @@ class Attended(Pool):
     (torch.Size([2, 4]), 2.0)
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """Attention with a learned query."""
 
         kind: Literal["attention"] = "attention"
@@ -206,7 +236,7 @@ class MeanMax(Pool):
     [[1.5, 2.0]]
     """
 
-    class Options(BaseOptions):
+    class Options(_PoolOptions):
         """Mean and maximum of all states."""
 
         kind: Literal["mean_max"] = "mean_max"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.metrics import higher_is_better, score
 
 
@@ -60,6 +61,23 @@ class Task:
         'bleu'
         """
         return self.metrics[0] if self.metric in self.forced else self.metric
+
+    def declare(self) -> Iterator[Term]:
+        """The kinds of source and target that it takes, and what options of other parts ask a task for.
+
+        >>> [term.mend for term in Task("tag", "", (), "", sources=("words",)).declare() if isinstance(term, Needs)]
+        ['source: <source>, but task tag reads words: set source: words', 'task tag gives text: set target: text']
+        """
+        kinds = " or ".join(self.sources)
+        yield Needs(
+            tuple(f"source: {kind}" for kind in self.sources),
+            f"source: <source>, but task {self.name} reads {kinds}: set source: {kinds}",
+        )
+        wanted = "target.tokens: tree" if self.target == "tree" else f"target: {self.target}"  # a tree is a text
+        yield Needs(f"target: {self.target}", f"task {self.name} gives {self.target}: set {wanted}")
+        yield Gives(f"task target: {self.target}")
+        yield Gives("task turns", self.turns)
+        yield Gives("task lead", self.lead)
 
     def marking(self, spans: bool) -> Task:
         """The task with the figures of tags that mark spans, if they do.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import singledispatch
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from windlass.core.weights import copied, weights
-from windlass.recipe.train import AverageOptions
+from windlass.recipe.train import AverageOptions, Checkpoints, Ema
 
 
 class Average(Protocol):
@@ -36,18 +37,24 @@ class Average(Protocol):
         """Take up what `tensors` gave."""
 
 
+@singledispatch
 def build_average(options: AverageOptions, model: nn.Module) -> Average:
     """Make the average that the options name, for a model that has not been trained yet.
 
-    >>> from windlass.recipe.train import Ema
     >>> sorted(build_average(Ema(), nn.Linear(1, 1)).tensors())
     ['updates', 'weights/bias', 'weights/weight']
     """
-    if options.kind == "ema":
-        return MovingAverage(options.decay, model)
-    if options.kind == "checkpoints":
-        return CheckpointMean(options.count)
     return Unaveraged()
+
+
+@build_average.register
+def _(options: Ema, model: nn.Module) -> Average:
+    return MovingAverage(options.decay, model)
+
+
+@build_average.register
+def _(options: Checkpoints, model: nn.Module) -> Average:
+    return CheckpointMean(options.count)
 
 
 class Unaveraged:

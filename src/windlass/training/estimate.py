@@ -19,7 +19,6 @@ from windlass.recipe.train import TrainOptions
 from windlass.training.loop import Batches
 from windlass.training.progress import duration
 from windlass.training.randomness import untouched_randomness
-from windlass.training.schedule import own_chance
 
 TRIED = 4  # batches timed, spread over an epoch
 MEGABYTE = 1024 * 1024
@@ -76,7 +75,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     if not sizes:
         raise TrainingError("there is no training data: the loader has no batches")
     count = len(sizes)
-    own = own_chance(options.sampling, count * options.epochs // 2, options.epochs / 2)
+    own = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
     model.to(device)
     with unchanged(model):
         model.train()
@@ -118,10 +117,7 @@ def _batch(loader: Batches, number: int, device: str) -> Batch:
 
 def _copies(options: TrainOptions) -> int:
     """How many times the weights are held: themselves, gradients, the best, and what the options add."""
-    optimiser = 2 if options.optimiser.kind != "sgd" else 1 if options.optimiser.momentum else 0
-    average = options.average
-    kept = 2 if average.kind == "ema" else average.count if average.kind == "checkpoints" else 0
-    return 3 + optimiser + kept
+    return 3 + options.optimiser.moments + options.average.copies
 
 
 def _saved_bytes(model: nn.Module, batch: Batch, own: float) -> int:

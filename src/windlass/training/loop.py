@@ -21,6 +21,7 @@ from windlass.core.errors import TrainingError
 from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
+from windlass.recipe.schedule import RunPosition
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -31,7 +32,6 @@ from windlass.training.optimiser import build_optimiser, optimiser_tensors, rest
 from windlass.training.randomness import random_state, restore_random, seed_all, untouched_randomness
 from windlass.training.resume import changes
 from windlass.training.rows import give_whole
-from windlass.training.schedule import after_evaluation, learning_rate, own_chance
 from windlass.training.state import State, Tally, append_row, write_rows
 from windlass.training.team import Alone, Gradients, Team
 
@@ -273,10 +273,9 @@ class _Run:
             self.batches = self.loader.batches(state.epoch)
             self.coming = self.loader.epoch(state.epoch, state.batch)
         batch = next(self.coming).to(self.device)
-        own = own_chance(options.sampling, state.step, self.epochs_done())
-        state.rate = learning_rate(
-            options.schedule, options.optimiser.lr, state.step + 1, state.epoch, self.total, state.plateau
-        )
+        own = options.sampling.probability(state.step, self.epochs_done())
+        position = RunPosition(state.step + 1, state.epoch, self.total, state.plateau)
+        state.rate = options.schedule.rate(options.optimiser.lr, position)
         scored = self.gradients(batch, own, state.step, self.carry)
         # An infinite limit scales by 1, so that one line both measures and clips.
         norm = clip(self.trained, options.clip or math.inf)
@@ -342,7 +341,7 @@ class _Run:
         state.bad = 0 if better else state.bad + 1
         if better:
             state.best, state.best_step = scores, state.step
-        state.plateau = after_evaluation(self.options.schedule, state.plateau, better)
+        state.plateau = self.options.schedule.evaluated(state.plateau, better)
         state.evaluated, state.evaluation_seconds = state.step, time.monotonic() - began
         row = self._row(scores)
         state.rows.append(row)

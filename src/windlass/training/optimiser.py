@@ -41,17 +41,15 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
         if params
     ]
     fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
-    if options.kind == "sgd":
-        return lean(torch.optim.SGD)(
-            groups, lr=options.lr, momentum=options.momentum, nesterov=options.nesterov, fused=fused
-        )
-    kind = lean(torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam)
-    if options.kind == "adam" and options.lazy:
+    algorithm, settings = options.algorithm()
+    kind = lean(algorithm)
+    if options.touches_rows_alone:
         make_lazy(model)
         kind = by_rows(kind, LazyRows.update)
-    elif all(p.device.type == "cpu" for p in trained) and give_rows(model):
-        kind = by_rows(kind, whole_update(decoupled=options.kind == "adamw"))
-    return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
+    elif options.row_updates and all(p.device.type == "cpu" for p in trained) and give_rows(model):
+        kind = by_rows(kind, whole_update(options.decoupled))
+    made: torch.optim.Optimizer = kind(groups, lr=options.lr, fused=fused, **settings)
+    return made
 
 
 def lean(kind: type[Kind]) -> type[Kind]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.tensors import write_bytes
+from windlass.recipe.schedule import PlateauState
 from windlass.training.observe import Row
-from windlass.training.schedule import PlateauState
 
 EXPLODED = 10.0  # times the loss a token that it began with, or 10 if that is more, over some steps
 

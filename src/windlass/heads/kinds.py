@@ -1,0 +1,50 @@
+"""Every head that a recipe can name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from windlass.core.fitting import Gives, Needs, Term
+from windlass.core.options import Options, named
+from windlass.heads.label import LabelHeadOptions
+from windlass.heads.labels import LabelsHeadOptions
+from windlass.heads.number import NumberHeadOptions
+from windlass.heads.tags import TagsHeadOptions
+from windlass.heads.text import TextHead
+from windlass.heads.wiring import Wiring
+
+
+class WritingOptions(Options):
+    """A text, which `model.decoder` writes.
+
+    >>> Gives("model.head writing") in WritingOptions().declare("model.head")
+    True
+    """
+
+    kind: Literal["text"] = "text"
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """A head that writes."""
+        yield from super().declare(at)
+        yield Gives(f"{at} writing")
+        yield Needs("model.decoder", f"{at}: text is written by a decoder: set model.decoder")
+
+    def build(self, wiring: Wiring) -> TextHead:
+        """Make the decoder."""
+        assert wiring.decoder is not None  # as declared
+        words = wiring.part_sizes.get("words", 0)
+        return TextHead(
+            *(wiring.decoder, wiring.outputs, wiring.memory_size, wiring.final_sizes),
+            *(wiring.embedding, wiring.tied, words, wiring.prefix),
+        )
+
+
+HeadOptions = Annotated[
+    WritingOptions | LabelHeadOptions | LabelsHeadOptions | TagsHeadOptions | NumberHeadOptions,
+    Field(discriminator="kind"),
+    named,
+]
+"""Everything that can come out."""

@@ -1,0 +1,106 @@
+"""How a recipe comes about: a task's own, a file laid over it, and settings of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windlass.core.errors import RecipeError, nearest
+from windlass.recipe.recipe import Recipe, parse, read_yaml
+from windlass.tasks import TASKS
+
+
+def merge(base: Any, over: Any) -> Any:
+    """Lay one mapping over another. A part of another kind replaces the whole part; of the same kind, its keys.
+
+    >>> merge({"cell": {"kind": "lstm", "bias": True}, "size": 4}, {"cell": {"kind": "lstm", "bias": False}})
+    {'cell': {'kind': 'lstm', 'bias': False}, 'size': 4}
+    >>> merge({"cell": {"kind": "lstm", "bias": True}}, {"cell": "gru"})
+    {'cell': {'kind': 'gru'}}
+    """
+    if isinstance(base, dict) and "kind" in base and isinstance(over, str):
+        over = {"kind": over}
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
+        return over
+    return base | {key: merge(base[key], value) if key in base else value for key, value in over.items()}
+
+
+def setting(text: str) -> dict[str, Any]:
+    """Read `train.epochs=5` as a mapping to lay over a recipe.
+
+    >>> setting("train.epochs=5")
+    {'train': {'epochs': 5}}
+    """
+    key, equals, value = text.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise RecipeError(f"--set {text}: write it as key=value, such as --set train.epochs=5")
+    try:
+        content: Any = yaml.safe_load(value) if value.strip() else None
+    except yaml.YAMLError:
+        raise RecipeError(f"--set {text}: the value is not valid YAML; quote it if it is text") from None
+    for name in reversed(names):
+        content = {name: content}
+    return content  # type: ignore[no-any-return]
+
+
+def override(key: str, value: Any) -> dict[str, Any]:
+    """The same of a key and a value that is there already.
+
+    >>> override("train.epochs", 5)
+    {'train': {'epochs': 5}}
+    """
+    content = value
+    for name in reversed(key.split(".")):
+        content = {name: content}
+    return content  # type: ignore[no-any-return]
+
+
+def default(task: str) -> dict[str, Any]:
+    """The recipe that comes with a task, whole, as plain data.
+
+    >>> default("pronounce")["target"]["tokens"]["kind"]
+    'words'
+    """
+    if task not in TASKS:
+        raise RecipeError(f"no task {task!r}: {nearest(task, TASKS)}")
+    path = Path(__file__).parent / "defaults" / f"{task}.yaml"
+    recipe = parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
+    return recipe.model_dump(mode="json")
+
+
+def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
+    """Make a recipe: the task's own, then a file laid over it, then settings, the last word last.
+
+    >>> compose("pronounce", None, [setting("train.epochs=5")]).train.epochs
+    5
+    >>> over = [setting("model.decoder.feedback=false"), setting("model.decoder.readout=state")]
+    >>> compose("pronounce", None, over).model.decoder.feedback
+    False
+    """
+    over: dict[str, Any] = {}
+    where = "recipe"
+    if file is not None:
+        where = str(file)
+        try:
+            over = read_yaml(file.read_text(encoding="utf-8"), where)
+        except OSError as error:
+            raise RecipeError(f"{file}: cannot read the recipe: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
+    if task is not None and over.get("task", task) != task:
+        raise RecipeError(f"{where}: its task is {over['task']}, but --task says {task}")
+    content = merge(default(task or over.get("task", "text")), over)
+    given = over
+    for part in settings:
+        content, given = merge(content, part), merge(given, part)
+    model = content["model"]
+    decoder = model.get("decoder") if isinstance(model, dict) else None
+    if isinstance(decoder, dict) and decoder.get("feedback") is False and "embedding" not in given["model"]["decoder"]:
+        decoder.pop("embedding", None)  # the task's own, which nobody asked for and nothing would use
+    return parse(content, where)
