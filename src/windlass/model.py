@@ -60,9 +60,7 @@ class ModelOptions(Options):
         """
         return self.encoder.source_embedding
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """What tables must be like to be one."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         key = f"{at}.tie: {self.tie}"
         if self.tie != "none":
             yield Needs(
@@ -100,9 +98,7 @@ class LossOptions(Options):
     coverage: float = Field(0.0, ge=0, description="weight of attending again to what was attended to")
     alignment: float = Field(0.0, ge=0, description="weight of gold alignments against the attention")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """An attention that can be taught."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         if self.alignment:
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
