@@ -54,9 +54,7 @@ class ModelOptions(Options):
         """
         return self.encoder.source_embedding
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """What tables must be like to be one."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         key = f"{at}.tie: {self.tie}"
         if self.tie != "none":
             yield Needs(

@@ -10,7 +10,7 @@ from torch import nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Scored
-from windlass.recipe.schedule import Cosine, InverseSigmoidSampling, LinearSampling, RunPosition
+from windlass.recipe.schedule import Cosine, InverseSigmoidSampling, LinearSampling, PlateauState
 from windlass.training import loop
 from windlass.training.checkpoint import checkpoints
 
@@ -56,7 +56,7 @@ def test_the_rate_of_every_step_is_the_schedules(tmp_path):
     options = {**PLAIN, "schedule": schedule.model_dump(), "epochs": 2, "clip": None}
     train(tmp_path, watcher, model=Vector(0.0), evaluate=weight_of, **options)
     total = 2 * EPOCH
-    expected = [schedule.rate(0.1, RunPosition(s.step, 0, total)) for s in watcher.steps]
+    expected = [schedule.rate(0.1, s.step, 0, total, PlateauState()) for s in watcher.steps]
     assert [s.rate for s in watcher.steps] == expected
     assert len(set(expected)) > 5
     left = math.prod(1 - rate for rate in expected)  # every step goes `rate` of the way to 1

@@ -15,14 +15,13 @@ from windlass.recipe.schedule import (
     NoSampling,
     Plateau,
     PlateauState,
-    RunPosition,
 )
 
 START = PlateauState()
 
 
 def rates(schedule, steps, base=0.8, per_epoch=4, total=12, plateau=START):
-    return [schedule.rate(base, RunPosition(s, (s - 1) // per_epoch, total, plateau)) for s in steps]
+    return [schedule.rate(base, s, (s - 1) // per_epoch, total, plateau) for s in steps]
 
 
 def test_constant_stays():

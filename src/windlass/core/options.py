@@ -30,8 +30,9 @@ class Options(BaseModel):
     def declare(self, at: str) -> Iterator[Term]:
         """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
 
-        Every setting is given by its key, every choice as `key: kind`; a part that gives or needs more adds to this.
+        That is `_terms`, every setting by its key, every choice as `key: kind`, and the same of the parts within.
         """
+        yield from self._terms(at)
         for name in type(self).model_fields:
             value, key = getattr(self, name), f"{at}.{name}" if at else name
             choice = getattr(value, "kind", value)
@@ -40,6 +41,10 @@ class Options(BaseModel):
                 yield Gives(f"{key}: {choice}")
             if isinstance(value, Options):
                 yield from value.declare(key)
+
+    def _terms(self, at: str) -> Iterator[Term]:
+        """What the part itself declares beside its settings."""
+        return iter(())
 
 
 def _kind_alone(value: Any) -> Any:

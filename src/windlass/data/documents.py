@@ -53,9 +53,7 @@ class DocumentOptions(Options):
             raise ValueError("tokens.cut is for a text: of a document, set source.cut")
         return self
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Sentences of tokens, which can be copied; all of them, or only what is read of a long document."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sentences")
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)

@@ -39,9 +39,7 @@ class TagsOptions(Options):
         description="how the model marks spans, whatever way the file does; auto: as the file; none: not at all",
     )
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """An answer for every place of the source."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} for every place")
 
 

@@ -22,9 +22,7 @@ class NothingOptions(Options):
 
     kind: Literal["none"] = "none"
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Nothing: the mark of a language model."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} nothing")
 
 

@@ -64,9 +64,7 @@ class DataOptions(Options):
     max_length: int = Field(1000, ge=1, description="characters a side; a longer line is skipped")
     strict: bool = Field(False, description="refuse a file instead of skipping, keeping or mending what is wrong")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Columns and turns, which something must use."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         if self.second is not None:
             yield Offers(f"{at}.second", f"{at}.second is for a source of kind pair, not <source>: leave it out")
         for name in ("history", "speaker"):

@@ -92,9 +92,7 @@ class TreeTokens(_Tokens):
     close: Literal["plain", "labelled"] = Field("plain", description="a constituent is closed by ), or by )NP")
     min_count: int = Field(1, ge=1, description="a rarer one is unknown")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Trees are written for a task that asks for them, and get their words from the sentence."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         if at.startswith("target"):
             yield Gives("target: tree")
             yield Needs(
@@ -125,9 +123,7 @@ class TextOptions(Options):
     )
     lowercase: bool = Field(False, description="lowercase the text first")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """One sequence of tokens, which can be copied."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)

@@ -38,9 +38,7 @@ class WordsOptions(Options):
         "punctuation", description="how a text that is not yet cut into words is: around punctuation too, or at spaces"
     )
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """One sequence of words, and their letters, which something must read."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
         yield Gives(f"{at} whole tokens")
         if self.characters:

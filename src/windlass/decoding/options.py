@@ -17,10 +17,8 @@ class _Search(Options):
     block_ngrams: int = Field(0, ge=0, description="never repeat a run of this many tokens; 0: allow it")
     unknown: bool = Field(True, description="whether the mark of an unknown token may be written; false: what is next")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Something that is written."""
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Needs("model.head writing", f"{at} has no use with model.head: <model.head>: leave it out")
-        yield from super().declare(at)
         if not self.unknown:
             yield Refuses(
                 "source nothing", f"{at}.unknown: a language model never writes the unknown mark: leave it out"
@@ -66,9 +64,8 @@ class Beam(_Search):
     size: int = Field(5, ge=1, description="how many partial outputs to keep")
     length_penalty: float = Field(1.0, ge=0, description="outputs are ranked by log p / length ** penalty")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A best text to look for."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
+        yield from super()._terms(at)
         yield Refuses(
             "source nothing", f"{at}: beam has no use for a language model, which has no best text: use sample, greedy"
         )

@@ -39,9 +39,7 @@ class MemoryOptions(EncoderBase):
     ['model.encoder states', 'model.encoder summary']
     """
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A memory."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} states")
         yield Gives(f"{at} summary")
         yield Offers(
@@ -68,12 +66,11 @@ class TokenOptions(MemoryOptions):
         """How tokens become vectors."""
         return self.embedding
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A state for every token of one sequence."""
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Needs(
             "source sequence", f"{at}: <{at}> reads one sequence of tokens, not source: <source>: change one of the two"
         )
-        yield from super().declare(at)
+        yield from super()._terms(at)
         yield Gives(f"{at} token states")
         if self.spelling is not None:
             yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")

@@ -44,9 +44,7 @@ class WordLevel(SentenceLevel):
 
     pool: PoolOptions = Field(Attended.Options(), description="how the states of the words become one vector")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """One direction or two, which a pool may mind."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} two directions", self.bidirectional)
         yield from self.pool.declare_over(at, f"{at}.pool")
 
@@ -84,9 +82,8 @@ class HierarchicalEncoder(Encoder):
             """How words become vectors."""
             return self.embedding
 
-        def declare(self, at: str) -> Iterator[Term]:
-            """A state for every sentence, and the states of its words."""
-            yield from super().declare(at)
+        def _terms(self, at: str) -> Iterator[Term]:
+            yield from super()._terms(at)
             yield Gives(f"{at} final states")
             yield Gives(f"{at} two directions", self.sentences.bidirectional)
             yield Gives(f"{at} words")

@@ -92,11 +92,10 @@ class PairEncoder(Encoder):
             """How tokens of both texts become vectors."""
             return self.reader.embedding
 
-        def declare(self, at: str) -> Iterator[Term]:
-            """A memory of two texts, for a head that judges them."""
+        def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source pair", f"{at}: pair reads two texts, not source: <source>: set source: pair")
             yield Needs("model.head pairs", f"{at}: pair is for judging, not for model.head: <model.head>: use label")
-            yield from super().declare(at)
+            yield from super()._terms(at)
             yield Needs(f"{at}.reader states", f"{at}.reader must leave states: use another one")
             if self.attention is not None:
                 yield Gives(f"{at} comparisons")

@@ -36,9 +36,8 @@ class RecurrentEncoder(TokenEncoder):
         kind: Literal["recurrent"] = "recurrent"
         bidirectional: bool = Field(True, description="read the source in both directions")
 
-        def declare(self, at: str) -> Iterator[Term]:
-            """The last state of every layer, where cells have one; one direction or two."""
-            yield from super().declare(at)
+        def _terms(self, at: str) -> Iterator[Term]:
+            yield from super()._terms(at)
             yield Gives(f"{at} final states", self.cell.stateful)
             yield Gives(f"{at} two directions", self.bidirectional)
 
@@ -101,9 +100,7 @@ class PrefixEncoder(Encoder):
 
         kind: Literal["prefix"] = "prefix"
 
-        def declare(self, at: str) -> Iterator[Term]:
-            """The decoder's own reading."""
-            yield from super().declare(at)
+        def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source sequence", f"{at}: prefix reads one sequence of tokens, not source: <source>: use text")
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
             yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
@@ -134,9 +131,7 @@ class NoEncoder(Encoder):
 
         kind: Literal["none"] = "none"
 
-        def declare(self, at: str) -> Iterator[Term]:
-            """Nothing to read but what the decoder wrote."""
-            yield from super().declare(at)
+        def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source nothing", f"{at}: none reads nothing, not source: <source>: use another encoder")
             yield Needs(
                 "model.decoder.feedback", f"with {at}: none the decoder must read what it wrote: set feedback: true"

@@ -28,9 +28,7 @@ class LossOptions(Options):
     coverage: float = Field(0.0, ge=0, description="weight of attending again to what was attended to")
     alignment: float = Field(0.0, ge=0, description="weight of gold alignments against the attention")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """An attention that can be trained on alignments, or that keeps coverage."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         if self.alignment:
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:

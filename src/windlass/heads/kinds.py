@@ -26,9 +26,7 @@ class WritingOptions(Options):
 
     kind: Literal["text"] = "text"
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A head that writes."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} writing")
         yield Needs("model.decoder", f"{at}: text is written by a decoder: set model.decoder")
 

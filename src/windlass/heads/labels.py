@@ -35,9 +35,7 @@ class LabelsHeadOptions(Options):
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
     threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned where its probability reaches this")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """States to pool, of one text or of two."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
         yield Needs(
             "model.encoder states", f"with {at}: labels there must be states to look at, not encoder: <model.encoder>"

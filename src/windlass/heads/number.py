@@ -33,9 +33,7 @@ class NumberHeadOptions(Options):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """States to pool, of one text or of two."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
         yield Needs(
             "model.encoder states", f"with {at}: number there must be states to look at, not encoder: <model.encoder>"

@@ -38,9 +38,7 @@ class SummaryContext(_Context):
     constant: ClassVar[bool] = True
     kind: Literal["summary"] = "summary"
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """The encoder's summary."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} vector")
         yield Needs("model.encoder summary", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
 
@@ -68,9 +66,7 @@ class AttentionContext(_Context):
             raise ValueError("links: reading needs query: current, the state that has read the word")
         return self
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A link for every word, which gold links can teach."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)
         yield Gives(f"{at} coverage", self.score.coverage)
         yield Gives(f"{at} links")
@@ -94,9 +90,7 @@ class HierarchicalContext(_Context):
     query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """The words of sentences."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)
         yield Gives(f"{at} words")
         yield Gives(f"{at} coverage", self.score.coverage or self.within.coverage)
@@ -132,22 +126,18 @@ class _Readout(Options):
 class StateReadout(_Readout):
     """o = s.
 
-    >>> StateReadout().width(8)
-    8
+    >>> StateReadout().joins
+    False
     """
 
     joins: ClassVar[bool] = False
     kind: Literal["state"] = "state"
 
-    def width(self, state: int) -> int:
-        """The units of the readout of a state: R."""
-        return state
-
 
 class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
-    >>> JoinedReadout(size=128).width(8)
+    >>> JoinedReadout(size=128).size
     128
     """
 
@@ -155,13 +145,7 @@ class JoinedReadout(_Readout):
     size: int = Field(256, ge=1, description="units of the readout")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
 
-    def width(self, state: int) -> int:
-        """The units of the readout of a state: R."""
-        return self.size
-
-    def declare(self, at: str) -> Iterator[Term]:
-        """A context to join."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} context")
         yield Needs(
             "model.decoder.context vector",
@@ -172,8 +156,8 @@ class JoinedReadout(_Readout):
 class DeepReadout(_Readout):
     """o = tanh(W [s; c; e(y)]), without c where context is none.
 
-    >>> DeepReadout(size=128).width(8)
-    128
+    >>> DeepReadout(size=128).reads_output
+    True
     """
 
     reads_output: ClassVar[bool] = True
@@ -181,13 +165,7 @@ class DeepReadout(_Readout):
     size: int = Field(256, ge=1, description="units of the readout")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the readout")
 
-    def width(self, state: int) -> int:
-        """The units of the readout of a state: R."""
-        return self.size
-
-    def declare(self, at: str) -> Iterator[Term]:
-        """The context, and the last output."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} context")
         yield Needs(
             "model.decoder.feedback",
@@ -217,20 +195,23 @@ class TextHeadOptions(StackOptions):
         False, description="a token is written, or copied from the source, also one that the vocabulary has not"
     )
 
+    @property
+    def readout_size(self) -> int:
+        """The units that the output layer sees: R."""
+        return int(getattr(self.readout, "size", self.size))
+
     @model_validator(mode="after")
     def _all_used(self) -> TextHeadOptions:
         if not self.feedback and self.embedding != Learned():
             raise ValueError("embedding is not used where feedback is off: leave it out")
         return self
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """What the decoder starts from, what it is fed, and what it copies."""
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Needs("model.head writing", "with model.head: <model.head> nothing is written: leave decoder out")
         yield Refuses(
             f"{at}.embedding.more", f"{at}.embedding.more: a word that training lacks is never written: leave it out"
         )
-        yield from super().declare(at)
-        yield Gives(f"{at} readout size", self.readout.width(self.size))
+        yield Gives(f"{at} readout size", self.readout_size)
         yield Gives(f"{at}.cell state", self.cell.stateful)
         if self.start in ("summary", "final"):
             yield Needs(

@@ -36,9 +36,7 @@ class TagsHeadOptions(Options):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A state for every tag."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Needs(
             "model.encoder states", f"with {at}: tags there must be states to look at, not encoder: <model.encoder>"
         )

@@ -132,7 +132,7 @@ class TextHead(Head):
         self.feeding = asks is not None and asks.input_feeding
         self.covering = self.attention is not None and self.attention.covering
         self.context_size = self.attention.size if self.attention else memory_size if context.constant else 0
-        self.readout_size = options.readout.width(options.size)
+        self.readout_size = options.readout_size
         self.widths = (  # of the pieces of the first layer's input
             self.embedded,
             self.context_size if self.previous or context.constant else 0,

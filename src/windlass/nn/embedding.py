@@ -33,9 +33,7 @@ class Learned(_Embedding):
     size: int = Field(256, ge=1, description="the length of a vector")
     spread: float = Field(1.0, gt=0, description="deviation of the first values; small: rare tokens stay near nothing")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A table that training changes."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} trained")
 
     def build(self, vocabulary: int) -> Embedding:
@@ -71,9 +69,7 @@ class Vectors(_Embedding):
     more: int = Field(0, ge=0, description="so many of the file's first words have an id, though training lacks them")
     spread: float = Field(0.1, gt=0, description="deviation of the first values of words that the file has not")
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """A table that training may change; more words where tokens are words, and only to be read."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} trained", not self.freeze)
         if self.more:
             yield Needs("source whole tokens", f"{at}.more adds words, not pieces of them: set source.tokens: words")

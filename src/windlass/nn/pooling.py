@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
@@ -17,9 +17,20 @@ from windlass.nn.attention import Additive, Attention, AttentionOptions
 
 
 class _PoolOptions(Options):
+    ends: ClassVar[int] = 0  # of a network in one direction or two, the last states alone are read; 0: all states
+
     def declare_over(self, network: str, at: str) -> Iterator[Term]:
         """What the pool needs of the network whose states it pools."""
-        yield from ()
+        what = f"{at}: <{at}>"
+        if self.ends:
+            mend = f"{what} sees one word's comparison: use mean, max, mean_max or attention"
+            yield Refuses(f"{network} comparisons", mend)
+        if self.ends == 1:
+            mend = f"{what} sees one step of the backward direction: use pool: ends, or bidirectional: false"
+            yield Refuses(f"{network} two directions", mend)
+        if self.ends == 2:
+            mend = f"{what} needs a bidirectional network, which has two: use pool: last"
+            yield Needs(f"{network} two directions", mend)
 
 
 class Pool(nn.Module, ABC):
@@ -31,13 +42,6 @@ class Pool(nn.Module, ABC):
     @abstractmethod
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """One vector a row."""
-
-
-def _no_comparisons(network: str, at: str, kind: str) -> Term:
-    return Refuses(
-        f"{network} comparisons",
-        f"{at}: {kind} sees one word's comparison: use mean, max, mean_max or attention",
-    )
 
 
 def mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -80,15 +84,8 @@ class Last(_Plain):
     class Options(_PoolOptions):
         """The last state."""
 
+        ends: ClassVar[int] = 1
         kind: Literal["last"] = "last"
-
-        def declare_over(self, network: str, at: str) -> Iterator[Term]:
-            """A last state that has seen everything."""
-            yield _no_comparisons(network, at, self.kind)
-            yield Refuses(
-                f"{network} two directions",
-                f"{at}: last sees one step of the backward direction: use pool: ends, or bidirectional: false",
-            )
 
         def build(self, size: int) -> Last:
             """Make it."""
@@ -164,15 +161,8 @@ class Ends(_Plain):
     class Options(_PoolOptions):
         """Both ends of a bidirectional network."""
 
+        ends: ClassVar[int] = 2
         kind: Literal["ends"] = "ends"
-
-        def declare_over(self, network: str, at: str) -> Iterator[Term]:
-            """A network that ends twice."""
-            yield _no_comparisons(network, at, self.kind)
-            yield Needs(
-                f"{network} two directions",
-                f"{at}: ends needs a bidirectional network, which has two: use pool: last",
-            )
 
         def build(self, size: int) -> Ends:
             """Make it."""

@@ -43,9 +43,8 @@ class FilesOptions(DataOptions):
         "auto", description="where training examples and their ids are held; auto: on disk where files exceed 32 MB"
     )
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Examples to hold on disk, if they are to be."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
+        yield from super()._terms(at)
         if self.store == "disk":
             yield Refuses(
                 "source nothing",
@@ -105,15 +104,13 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
-        for misfit in misfits(self.declare()):
+        for misfit in misfits(self.declare("")):
             raise ValueError(misfit)
         return self
 
-    def declare(self, at: str = "") -> Iterator[Term]:
-        """All that the parts of a recipe give and need."""
+    def _terms(self, at: str) -> Iterator[Term]:
         task, target = TASKS[self.task], self.target.kind
         yield from task.declare()
-        yield from super().declare(at)
         yield Needs(
             f"model.head: {target}", f"model.head: <model.head> cannot give target: {target}: set model.head: {target}"
         )

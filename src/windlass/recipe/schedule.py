@@ -26,32 +26,14 @@ class PlateauState:
     bad: int = 0  # evaluations since the last better score or fall of the rate
 
 
-@dataclass(frozen=True)
-class RunPosition:
-    """Where a run stands.
-
-    >>> RunPosition(step=1, epoch=0, total=100).plateau.scale
-    1.0
-    """
-
-    step: int  # the number of the update, from 1
-    epoch: int  # from 0
-    total: int  # updates of the whole run
-    plateau: PlateauState = PlateauState()
-
-
 class _Schedule(Options):
     @abstractmethod
-    def rate(self, base: float, at: RunPosition) -> float:
-        """The rate of an update; `base` is the highest."""
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
+        """The rate of update number `step` (from 1) of `total`, made in `epoch` (from 0); `base` is the highest."""
 
     def evaluated(self, state: PlateauState, better: bool) -> PlateauState:
         """What to remember after an evaluation."""
         return state
-
-    def unused(self, lr: float, patience: int) -> str | None:
-        """Why the schedule would not do what it says in a run with this rate and patience; None: it would."""
-        return None
 
 
 def rise(warmup: int, step: int) -> float:
@@ -61,12 +43,6 @@ def rise(warmup: int, step: int) -> float:
     (0.25, 1.0, 1.0)
     """
     return min(1.0, step / warmup) if warmup else 1.0
-
-
-def _not_below(minimum: float, lr: float) -> str | None:
-    if minimum < lr:
-        return None
-    return f"schedule.minimum: {minimum} is not below optimiser.lr: {lr}: set it lower"
 
 
 class Constant(_Schedule):
@@ -79,9 +55,9 @@ class Constant(_Schedule):
     kind: Literal["constant"] = "constant"
     warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
 
-    def rate(self, base: float, at: RunPosition) -> float:
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The rate of an update."""
-        return base * rise(self.warmup, at.step)
+        return base * rise(self.warmup, step)
 
 
 class Plateau(_Schedule):
@@ -97,9 +73,9 @@ class Plateau(_Schedule):
     patience: int = Field(2, ge=1, description="evaluations without a better dev score before the rate falls")
     minimum: float = Field(1e-6, ge=0, description="the lowest learning rate")
 
-    def rate(self, base: float, at: RunPosition) -> float:
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The rate of an update."""
-        return max(self.minimum, base * at.plateau.scale) * rise(self.warmup, at.step)
+        return max(self.minimum, base * plateau.scale) * rise(self.warmup, step)
 
     def evaluated(self, state: PlateauState, better: bool) -> PlateauState:
         """What to remember after an evaluation.
@@ -112,15 +88,6 @@ class Plateau(_Schedule):
         if state.bad + 1 >= self.patience:
             return PlateauState(state.scale * self.factor, 0)
         return replace(state, bad=state.bad + 1)
-
-    def unused(self, lr: float, patience: int) -> str | None:
-        """A fall that never comes."""
-        if 0 < patience <= self.patience:
-            return (
-                f"schedule.patience: {self.patience} changes nothing, as the run stops after patience: {patience}: "
-                "set it lower than that"
-            )
-        return _not_below(self.minimum, lr)
 
 
 class Cosine(_Schedule):
@@ -136,19 +103,15 @@ class Cosine(_Schedule):
     warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
     minimum: float = Field(0.0, ge=0, description="the learning rate at the end")
 
-    def rate(self, base: float, at: RunPosition) -> float:
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The rate of an update.
 
-        >>> [Cosine(warmup=2).rate(1.0, RunPosition(step, epoch=0, total=4)) for step in (1, 2, 3)]
+        >>> [Cosine(warmup=2).rate(1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
         [0.5, 1.0, 1.0]
         """
-        done = (at.step - 1 - self.warmup) / max(1, at.total - self.warmup)
+        done = (step - 1 - self.warmup) / max(1, total - self.warmup)
         wave = (1 + math.cos(math.pi * min(1.0, max(0.0, done)))) / 2
-        return (self.minimum + (base - self.minimum) * wave) * rise(self.warmup, at.step)
-
-    def unused(self, lr: float, patience: int) -> str | None:
-        """A rate that would rise."""
-        return _not_below(self.minimum, lr)
+        return (self.minimum + (base - self.minimum) * wave) * rise(self.warmup, step)
 
 
 class Exponential(_Schedule):
@@ -162,9 +125,9 @@ class Exponential(_Schedule):
     warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
     gamma: float = Field(0.95, gt=0, lt=1, description="what the rate is multiplied by after every epoch")
 
-    def rate(self, base: float, at: RunPosition) -> float:
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The rate of an update."""
-        return base * self.gamma**at.epoch * rise(self.warmup, at.step)
+        return base * self.gamma**epoch * rise(self.warmup, step)
 
 
 class InverseSqrt(_Schedule):
@@ -177,9 +140,9 @@ class InverseSqrt(_Schedule):
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup: int = Field(500, ge=1, description="steps over which the rate rises in a line from 0")
 
-    def rate(self, base: float, at: RunPosition) -> float:
+    def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The rate of an update."""
-        return base * min(rise(self.warmup, at.step), math.sqrt(self.warmup / at.step))
+        return base * min(rise(self.warmup, step), math.sqrt(self.warmup / step))
 
 
 ScheduleOptions = Annotated[Constant | Plateau | Cosine | Exponential | InverseSqrt, Field(discriminator="kind"), named]
@@ -193,9 +156,7 @@ class _Sampling(Options):
 
 
 class _Feeding(_Sampling):
-    def declare(self, at: str) -> Iterator[Term]:
-        """A decoder that is fed, a token at a time."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         yield Needs("model.decoder.feedback", f"{at} has no use where nothing written is fed back: leave it out")
         yield Refuses("train.chunk", f"{at} has no use with train.chunk, where a chunk goes through at once")
 

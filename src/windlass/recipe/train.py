@@ -213,13 +213,18 @@ class TrainOptions(Options):
             raise ValueError(f"processes: {self.processes} share whole gradients: leave optimiser.lazy out, or set 1")
         if self.threads not in (None, 1) and self.processes not in ("auto", 1):
             raise ValueError(f"processes: {self.processes} have a thread each: leave threads: {self.threads} out")
-        if unused := self.schedule.unused(self.optimiser.lr, self.patience):
-            raise ValueError(unused)
+        lr, minimum = self.optimiser.lr, getattr(self.schedule, "minimum", 0.0)
+        waits = getattr(self.schedule, "patience", 0)
+        if 0 < self.patience <= waits:
+            raise ValueError(
+                f"schedule.patience: {waits} changes nothing, as the run stops after patience: {self.patience}: set it "
+                "lower than that"
+            )
+        if minimum >= lr:
+            raise ValueError(f"schedule.minimum: {minimum} is not below optimiser.lr: {lr}: set it lower")
         return self
 
-    def declare(self, at: str) -> Iterator[Term]:
-        """Running text, if it is to be cut into chunks."""
-        yield from super().declare(at)
+    def _terms(self, at: str) -> Iterator[Term]:
         if self.chunk is not None:
             yield Needs(
                 "source nothing", f"{at}.chunk: {self.chunk} is for a language model: leave it out, or set task: lm"

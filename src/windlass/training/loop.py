@@ -21,7 +21,6 @@ from windlass.core.errors import TrainingError
 from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
-from windlass.recipe.schedule import RunPosition
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -274,8 +273,8 @@ class _Run:
             self.coming = self.loader.epoch(state.epoch, state.batch)
         batch = next(self.coming).to(self.device)
         own = options.sampling.probability(state.step, self.epochs_done())
-        position = RunPosition(state.step + 1, state.epoch, self.total, state.plateau)
-        state.rate = options.schedule.rate(options.optimiser.lr, position)
+        lr = options.optimiser.lr
+        state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total, state.plateau)
         scored = self.gradients(batch, own, state.step, self.carry)
         # An infinite limit scales by 1, so that one line both measures and clips.
         norm = clip(self.trained, options.clip or math.inf)
