@@ -41,7 +41,7 @@ def test_a_dialog_model_is_trained_evaluated_and_asked(talk, tmp_path):
     assert "perplexity" not in content["baseline"]
     asked = windlass("predict", model, "--json", stdin=b"A table, please.\tFor how many?\tTwo.\n")
     found = json.loads(asked.out)
-    assert found["source_tokens"] == ["A", "table", ",", "please", ".", "For", "how", "many", "?", "Two", "."]
+    assert found["places"]["names"] == ["A", "table", ",", "please", ".", "For", "how", "many", "?", "Two", "."]
     assert windlass("score", model, file).out.count("\n") == 18
     assert windlass("explain", model, "A table.\tFor how many?\tTwo.", "--out", tmp_path / "look.html").code == 0
 

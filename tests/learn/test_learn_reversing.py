@@ -91,7 +91,7 @@ def test_coverage_goes_the_whole_road():
     assert accuracy(model, reversals()[:50]) >= 95
     for found in model.predict([source for source, _ in reversals()[:20]]):
         assert found.attention is not None
-        received = [sum(row[j] for row in found.attention) for j in range(len(found.source_tokens))]
+        received = [sum(row[j] for row in found.attention) for j in range(len(found.places.names))]
         assert sum(received) == pytest.approx(len(found.attention), abs=1e-4)
         assert sum(min(1.0, r) for r in received) >= 0.8 * len(received)  # little is seen twice or left out
 
