@@ -9,39 +9,42 @@ So a name that was never seen can be written by copying it. The ids mean somethi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from windlass.core.marks import UNK
-from windlass.data.codecs import TextCodec
-from windlass.data.documents import DocumentOptions
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 
+if TYPE_CHECKING:
+    from windlass.data.sides.document import DocumentOptions
 
-def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
+
+def beyond(target: Tokenizer, pieces: Sequence[str]) -> tuple[str, ...]:
     """The different pieces of a source that the target's vocabulary has not, in order: V, V + 1 ...
 
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> beyond(codec, ["the", "city", "of", "Ulm", "near", "Ulm"])
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> beyond(tokenizer, ["the", "city", "of", "Ulm", "near", "Ulm"])
     ('Ulm', 'near')
     """
     return tuple(dict.fromkeys(piece for piece in pieces if piece and target.find(piece) == UNK))
 
 
-def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
+def held(target: Tokenizer, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
     """The ids of a source's pieces in the extended vocabulary.
 
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> held(codec, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> held(tokenizer, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
     [7, 8, 6, 7]
     """
     extra = {piece: n for n, piece in enumerate(more, len(target))}
     return [extra[piece] if piece in extra else target.find(piece) for piece in pieces]
 
 
-def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
+def wanted(target: Tokenizer, text: str, more: Sequence[str]) -> list[int]:
     """The ids of a target, where what the vocabulary has not is as the source has it, or else unknown.
 
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> wanted(codec, "the city of Ulm on the Danube", more=("near", "Ulm"))
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> wanted(tokenizer, "the city of Ulm on the Danube", more=("near", "Ulm"))
     [6, 4, 5, 8, 1, 6, 1]
     """
     extra = {piece: n for n, piece in enumerate(more, len(target))}
@@ -63,7 +66,7 @@ def comparable(source: TextOptions | DocumentOptions, target: TextOptions, joint
     if a.kind != b.kind:
         return f"the source is cut into {a.kind}, but the target into {b.kind}: cut both alike"
     if a.kind == "words" and b.kind == "words":
-        ends = (source.cut or "punctuation") if isinstance(source, DocumentOptions) else a.cut
+        ends = a.cut if isinstance(source, TextOptions) else source.cut or "punctuation"
         if ends != b.cut:
             return f"words end at {ends} in the source, but at {b.cut} in the target: set cut alike"
     if a.kind in ("bpe", "unigram") and not joint:

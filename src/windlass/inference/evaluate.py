@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
-from windlass.core.records import Hypothesis, Memory, Prediction
-from windlass.data.codecs import TextCodec
-from windlass.data.examples import Example, Source, group, joined
-from windlass.data.loader import Encoded
+from windlass.core.records import Hypothesis, Memory, Prediction, TextAnswer
+from windlass.data.encoded import Encoded
+from windlass.data.examples import Example, Value, group
 from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import force, search
@@ -31,7 +31,7 @@ NO_PREDICTION = Prediction(text="", tokens=(), score=0.0, confidence=1.0)
 
 def predict(
     bundles: Sequence[Bundle],
-    texts: Sequence[Source],
+    texts: Sequence[Value],
     options: SearchOptions | None = None,
     nbest: int = 1,
     batch_tokens: int | None = None,
@@ -41,51 +41,48 @@ def predict(
 
     `first_key` numbers the first text: where texts come in portions, samples are the same as if they came at once.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> [p.text == "" for p in predict([bundle], ["", "cab"])][0]
     True
     """
     first = bundles[0]
     if first.task.reads_nothing:
         raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
-    if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
+    if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
-    places = [n for n, text in enumerate(texts) if joined(text).strip()]
-    encoded = [[b.codecs.encode(texts[n]) for n in places] for b in bundles]
+    values = [first.sides.read(text) for text in texts]
+    places = [n for n, value in enumerate(values) if not first.sides.source.blank(value)]
+    encoded = [[b.sides.encode(b.sides.read(texts[n])) for n in places] for b in bundles]
     _copy_alike(encoded)
     predictions = [NO_PREDICTION] * len(texts)
     for b in bundles:
         b.model.eval()
-    writes = isinstance(first.codecs.target, TextCodec)
-    if options is not None and not writes:
+    if options is not None and not first.sides.target.written:
         raise RecipeError("a search has no use where nothing is written: leave its options out")
     options = options or first.recipe.search
     if nbest > 1 and options is not None and options.kind == "greedy":
         raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
     # All members see the same rows in the same batches: those that the first one's lengths make.
-    plan = first.codecs.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
+    plan = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
     for batch in plan.epoch(0):
         rows = batch.keys.tolist()
         memories = []
         with torch.inference_mode():
             for b, side in zip(bundles, encoded, strict=True):
-                memories.append(b.encode(b.codecs.collate([side[r] for r in rows], rows).to(b.device)))
+                memories.append(b.encode(b.sides.collate([side[r] for r in rows], rows).to(b.device)))
             if options is None:
-                chosen = choose(bundles, memories, [texts[places[r]] for r in rows], nbest)
+                chosen = choose(bundles, memories, [values[places[r]] for r in rows], nbest)
                 for row, prediction in zip(rows, chosen, strict=True):
                     predictions[places[row]] = prediction
                 continue
         keys = torch.tensor([first_key + places[r] for r in rows])
-        trees = _constraint(first, [texts[places[r]] for r in rows])
+        trees = _constraint(first, [values[places[r]] for r in rows])
         found = search([b.steps for b in bundles], memories, options, nbest, keys, trees)
         real = _real(memories[0])
         for n, (row, hypotheses) in enumerate(zip(rows, found, strict=True)):
-            text = texts[places[row]]
-            ranked = [_prediction(first, text, h, real[n]) for h in hypotheses]
+            ranked = [_prediction(first, values[places[row]], h, real[n]) for h in hypotheses]
             predictions[places[row]] = replace(ranked[0], alternatives=tuple(ranked[1:]))
     return predictions
 
@@ -94,7 +91,7 @@ def _copy_alike(encoded: Sequence[Sequence[Encoded]]) -> None:
     """Refuse an ensemble whose members would not mean the same by an id that is copied."""
     for others in encoded[1:]:
         for one, other in zip(encoded[0], others, strict=True):
-            if (one.more or {}).get("copy") != (other.more or {}).get("copy"):
+            if not np.array_equal(one.source.get("copy", ()), other.source.get("copy", ())):
                 raise DataError(
                     "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
                 )
@@ -108,12 +105,10 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     return max(200, 4000 // max(width, 2))
 
 
-def _constraint(bundle: Bundle, texts: Sequence[Source]) -> Constraint | None:
+def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
     """What keeps outputs well-formed, where there is such a thing."""
-    codecs = bundle.codecs
-    if not codecs.writes_trees:
-        return None
-    return WellFormed(codecs.written.symbols, [len(codecs.sentence(text)) for text in texts], bundle.device)
+    brackets = bundle.sides.target.brackets(bundle.sides.source, values)
+    return None if brackets is None else WellFormed(*brackets, bundle.device)
 
 
 def _real(memory: Memory) -> Tensor:
@@ -121,11 +116,12 @@ def _real(memory: Memory) -> Tensor:
     return (memory.mask if memory.lower is None else memory.lower.mask).cpu()
 
 
-def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis, real: Tensor) -> Prediction:
-    source, target = bundle.codecs.source, bundle.codecs.written
-    decoder, beyond = bundle.recipe.model.decoder, bundle.codecs.beyond(text)
+def _prediction(bundle: Bundle, value: Value, hypothesis: Hypothesis, real: Tensor) -> Prediction:
+    decoder, places = bundle.recipe.model.decoder, bundle.sides.source.places(value)
     by_word = decoder is not None and decoder.context.kind == "hierarchical"
-    pieces = bundle.codecs.words(text) if by_word else bundle.codecs.pieces(text)
+    pieces = (places.lowest if by_word else places).names
+    text, answer = bundle.sides.answer(hypothesis, value)
+    assert isinstance(answer, TextAnswer)
     # Of an output that the length limit cut off, the confidence is that of any output which begins so.
     weights = hypothesis.weights
     attention = None
@@ -133,48 +129,47 @@ def _prediction(bundle: Bundle, text: Source, hypothesis: Hypothesis, real: Tens
         seen = weights.cpu()[:, real] if weights.size(1) == real.numel() else weights[:, : len(pieces)]
         attention = tuple(map(tuple, seen.tolist()))
     return Prediction(
-        text=bundle.codecs.write(hypothesis.ids, text),
-        tokens=tuple(target.token(i, beyond) for i in hypothesis.ids),
+        text=text,
+        tokens=answer.tokens,
         score=hypothesis.score,
         confidence=math.exp(sum(hypothesis.logprobs)),
-        probabilities=tuple(math.exp(logprob) for logprob in hypothesis.logprobs),
+        probabilities=answer.probabilities,
         source_tokens=pieces,
         attention=attention,
-        unknown=source.unknown(text),
-        finished=hypothesis.finished,
+        unknown=bundle.sides.source.unknown(value),
+        finished=answer.finished,
     )
 
 
-def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Prediction]:
+def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:
     """Score given targets: for texts forced decoding, with the attention on the way.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
+    >>> score(Bundle.new(Recipe(), Sides.tiny()), [("cab", "abc")])[0].text
     'abc'
     """
     if bundle.task.reads_nothing:
         return score_texts(bundle, [target for _, target in pairs])
-    codecs = bundle.codecs
-    encoded = [codecs.encode(source, target) for source, target in pairs]
+    sides = bundle.sides
+    values = [sides.read(source) for source, _ in pairs]
+    encoded = [sides.encode(value, target) for value, (_, target) in zip(values, pairs, strict=True)]
     found: list[Prediction] = [NO_PREDICTION] * len(pairs)
     bundle.model.eval()
-    for batch in codecs.loader(encoded, BATCH_TOKENS).epoch(0):
+    for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         moved = batch.to(bundle.device)
         assert moved.target is not None
         with torch.no_grad():
             memory = bundle.model.encode(moved)
-            if not isinstance(codecs.target, TextCodec):
-                judged = judge(bundle, memory, moved.target, [pairs[key][0] for key in batch.keys.tolist()])
+            if not sides.target.written:
+                judged = judge(bundle, memory, moved.target, [values[key] for key in batch.keys.tolist()])
                 for key, prediction in zip(batch.keys.tolist(), judged, strict=True):
                     found[key] = prediction
                 continue
             hypotheses = force(bundle.model.writer, memory, moved.target)
         real = _real(memory)
         for n, (key, hypothesis) in enumerate(zip(batch.keys.tolist(), hypotheses, strict=True)):
-            found[key] = _prediction(bundle, pairs[key][0], hypothesis, real[n])
+            found[key] = _prediction(bundle, values[key], hypothesis, real[n])
     return found
 
 
@@ -201,12 +196,10 @@ def evaluate(
 
     A language model predicts nothing: texts are scored, running text in so many `rows` side by side.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> sorted(evaluate([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]).metrics)
     ['accuracy', 'cer', 'chrf']
     """
@@ -231,12 +224,10 @@ def likelihoods(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[
 
     A word that is neither in the vocabulary nor copied counts as the unknown mark.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> sorted(likelihoods([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]))
     ['nats', 'perplexity']
     """
@@ -256,12 +247,10 @@ def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     Every target token is linked to the source token it attends to most when it is written, or when it has been read
     (`links: reading`); the end marks are left out.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> one = Example("ab", ("ab",), ((0, 0), (1, 1)), Place("pairs.tsv", 1))
     >>> alignment_figures(bundle, [one])[1]["aer"]
     0.0

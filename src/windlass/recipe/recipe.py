@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError, model_validator
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.options import Options, members, record
 from windlass.data.copies import comparable
-from windlass.data.documents import DocumentOptions
-from windlass.data.pairs import PairOptions
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
+from windlass.data.sides.document import DocumentOptions
+from windlass.data.sides.pair import PairOptions
 from windlass.data.tokens import BpeTokens, TextOptions, UnigramTokens
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.encoders.base import TokenOptions
