@@ -68,12 +68,12 @@ def main() -> None:
 
 
 def score_test(runs: Path, seeds: list[int], trained: list[dict[str, Any]], name: str) -> None:
-    examples = read(data("classification/trec6") / "TREC.test.all.gz", READING, "label").examples
+    examples = read(data("classification/trec6") / "TREC.test.all.gz", READING, LABEL).examples
     bundles = [Bundle.load(runs / f"trec-{seed}") for seed in seeds]
     found = [evaluate([bundle], examples) for bundle in bundles]
     cheap = load_baseline(runs / f"trec-{seeds[0]}")
     assert cheap is not None
-    train_set = read(data("classification/trec6") / "TREC.train.all.gz", READING, "label").examples
+    train_set = read(data("classification/trec6") / "TREC.train.all.gz", READING, LABEL).examples
     majority = fit([(e.source, e.target) for e in train_set], "label")[0]
     content = {
         "each": [one.metrics for one in found],

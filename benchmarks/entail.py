@@ -62,10 +62,10 @@ def main() -> None:
 
 
 def score_test(runs: Path, seeds: list[int], trained: list[dict[str, Any]]) -> None:
-    examples = read(file("test_annotated"), READING, "label").examples
+    examples = read(file("test_annotated"), READING, LABEL).examples
     bundles = [Bundle.load(runs / f"sick-{seed}") for seed in seeds]
     found = [evaluate([bundle], examples) for bundle in bundles]
-    train_set = read(file("train"), READING, "label").examples
+    train_set = read(file("train"), READING, LABEL).examples
     pairs = [(e.source, e.target) for e in train_set]
     cheap = load_baseline(runs / f"sick-{seeds[0]}")
     assert cheap is not None

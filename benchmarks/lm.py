@@ -25,7 +25,7 @@ from common import data, once, report
 from windlass.baseline.language import LanguageBaselines, language_figures
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
-from windlass.experiment.run import fit_codecs, read_data, run, training_loader
+from windlass.experiment.run import fit_sides, read_data, run, training_loader
 from windlass.inference.evaluate import evaluate
 from windlass.inference.language import ROWS
 from windlass.recipe import Recipe, compose, setting
@@ -83,7 +83,7 @@ def cut(name: str, runs: Path) -> list[Path]:
 
 def fitting(recipe: Recipe, minutes: float, scratch: Any) -> Recipe:
     """The recipe with as many epochs as fit into the time, nine tenths of which are for steps."""
-    bundle = Bundle.new(recipe, fit_codecs(recipe, scratch.train))
+    bundle = Bundle.new(recipe, fit_sides(recipe, scratch.train))
     found = estimate(bundle.model, training_loader(bundle, scratch.train), recipe.train)
     epochs = max(1, int(0.9 * 60 * minutes / found.seconds))
     print(f"{found.seconds:.0f} s an epoch: {epochs} epochs in {minutes} minutes", flush=True)

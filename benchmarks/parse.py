@@ -60,8 +60,8 @@ def train(seed: int, runs: Path, files: dict[str, Path], settings: list[str]) ->
 
 
 def score_test(seeds: list[int], runs: Path, files: dict[str, Path]) -> dict[str, Any]:
-    examples = read(files["test"], target="tree").examples
-    pairs = [(e.source, e.target) for e in read(files["train"], target="tree").examples]
+    examples = read(files["test"], sides=TREE).examples
+    pairs = [(e.source, e.target) for e in read(files["train"], sides=TREE).examples]
     bundles = [Bundle.load(runs / f"parse-{seed}") for seed in seeds]
     found: dict[str, Any] = {}
     for name, options in (("beam", None), ("greedy", Greedy(length_factor=6.0))):

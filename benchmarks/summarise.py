@@ -69,8 +69,8 @@ def score(out: Path) -> dict[str, Any]:
     bundle = Bundle.load(out)
     examples = read(part("test"), DataOptions(max_length=bundle.recipe.data.max_length, **COLUMNS)).examples
     found = evaluate([bundle], examples)
-    known = set(bundle.codecs.written.symbols)
-    new = [{w for w in bundle.codecs.written.pieces(e.target) if w not in known} for e in examples]
+    known = set(bundle.sides.tokenizer.symbols)
+    new = [{w for w in bundle.sides.tokenizer.pieces(e.target) if w not in known} for e in examples]
     said = [set(p.answer.tokens) for p in found.predictions]
     names = sum(map(len, new))
     return {

@@ -78,7 +78,7 @@ def main() -> None:
 
 def score_test(name: str, seeds: list[int], runs: Path) -> dict[str, Any]:
     folder, _, _, last = PARTS[RUNS[name][0]]
-    examples = read(data(folder) / last, DataOptions(), "tags").examples
+    examples = read(data(folder) / last, DataOptions(), TAGS).examples
     cheap = load_baseline(runs / f"{name}-{seeds[0]}")
     assert cheap is not None
     each, began = [], time.time()

@@ -39,7 +39,7 @@ def test_a_saved_bundle_is_the_bundle(tiny_model, tmp_path):
     first.save(tmp_path / "saved")
     again = windlass.load(tmp_path / "saved")
     assert again.bundle.recipe == first.bundle.recipe
-    assert again.bundle.codecs == first.bundle.codecs
+    assert again.bundle.sides == first.bundle.sides
     assert again.bundle.scores == first.bundle.scores != {}
     assert again.baseline == first.baseline
     assert again.predict(WORDS) == first.predict(WORDS)
@@ -111,7 +111,7 @@ def test_a_damaged_bundle_is_refused_in_one_line_that_names_it(copied, name):
 def test_weights_of_another_network_are_refused(tiny_model, copied):
     other = Bundle.load(tiny_model)
     recipe = parse(merge(other.recipe.model_dump(mode="json"), {"model": {"encoder": {"size": 8}}}))
-    Bundle.new(recipe, other.codecs).save(copied.parent / "small")
+    Bundle.new(recipe, other.sides).save(copied.parent / "small")
     shutil.copy(copied.parent / "small" / "weights.safetensors", copied)
     assert "of another model" in refused("predict", copied, stdin=b"ab\n")
 

@@ -14,7 +14,7 @@ from windlass.experiment.run import (
     check_folder,
     choose_baseline,
     fingerprint,
-    fit_codecs,
+    fit_sides,
     load_baseline,
     load_vectors,
     read_data,
@@ -62,23 +62,23 @@ def test_a_fingerprint_tells_other_data_and_another_split():
 
 def test_one_vocabulary_or_two():
     data = as_data(PAIRS, PAIRS[:1], Recipe())
-    separate = fit_codecs(Recipe(), data.train)
-    joint = fit_codecs(Recipe(vocabulary="joint"), data.train)
+    separate = fit_sides(Recipe(), data.train)
+    joint = fit_sides(Recipe(vocabulary="joint"), data.train)
     assert (len(separate.source), len(separate.target), len(joint.source)) == (6, 6, 8)
     assert joint.source is joint.target
 
 
 def test_unknown_symbols_of_dev_are_told_with_their_side():
-    codecs = fit_codecs(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
-    said = unknown_note(codecs, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
+    sides = fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
+    said = unknown_note(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
     assert said is not None
     assert "source 'q' (2 examples); target 'z' (1 example)" in said
-    assert unknown_note(codecs, examples(*PAIRS)) is None
+    assert unknown_note(sides, examples(*PAIRS)) is None
 
 
 def test_new_symbols_get_new_rows_and_the_old_weights_stay():
     data = as_data(PAIRS, PAIRS[:1], Recipe())
-    base = Bundle.new(Recipe(), fit_codecs(Recipe(), data.train))
+    base = Bundle.new(Recipe(), fit_sides(Recipe(), data.train))
     said: list[str] = []
     grown = extended(base, Recipe(), examples(("aq", "xyz")), said.append)
     assert said == ["new symbols: source 'q'; target 'z'"]
@@ -90,9 +90,9 @@ def test_new_symbols_get_new_rows_and_the_old_weights_stay():
 
 
 def test_no_new_symbols_change_nothing():
-    base = Bundle.new(Recipe(), fit_codecs(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train))
+    base = Bundle.new(Recipe(), fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train))
     grown = extended(base, Recipe(), examples(("ab", "xy")), lambda _: None)
-    assert grown.codecs == base.codecs
+    assert grown.sides == base.sides
     pairs = zip(base.model.parameters(), grown.model.parameters(), strict=True)
     assert all(torch.equal(old, new) for old, new in pairs)
 
@@ -112,7 +112,7 @@ def test_word_vectors_are_loaded_and_the_match_is_said(tmp_path):
     file.write_text("a 1 2 3\nzzz 4 5 6\n")
     embedding = {"kind": "vectors", "path": str(file), "size": 3}
     recipe = compose("text", None, [{"model": {"tie": "none", "encoder": {"embedding": embedding}}}])
-    bundle = Bundle.new(recipe, fit_codecs(recipe, as_data(PAIRS, PAIRS[:1], recipe).train))
+    bundle = Bundle.new(recipe, fit_sides(recipe, as_data(PAIRS, PAIRS[:1], recipe).train))
     said: list[str] = []
     load_vectors(bundle, said.append)
     assert said == [f"source: {file} has vectors for 1 of 2 words (50.0 %)"]
@@ -130,10 +130,10 @@ def test_words_that_only_the_file_has_are_known_by_their_vectors(tmp_path, task)
     recipe = compose(task, None, [{"model": {"encoder": reader}}])
     source = {"tag": ("the", "cat"), "entail": ("the cat", "the cat")}.get(task, "the cat")
     target = "A B" if task == "tag" else "A"
-    codecs = fit_codecs(recipe, [Example(source, (target,), None, Place("v.tsv", 1))] * 4)
-    words = codecs.source.tokens
+    sides = fit_sides(recipe, [Example(source, (target,), None, Place("v.tsv", 1))] * 4)
+    words = sides.source.tokens
     assert words.symbols == ("cat", "the", "emu", "fox")
-    bundle = Bundle.new(recipe, codecs)
+    bundle = Bundle.new(recipe, sides)
     said: list[str] = []
     load_vectors(bundle, said.append)
     assert "4 of 4 words" in said[0]

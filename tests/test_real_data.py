@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.readers import DataOptions, read
 from windlass.data.tokens import TextOptions
 
@@ -36,7 +36,7 @@ def test_every_caption_is_read_and_bpe_gives_it_back(part, count):
     result = read((root / f"{part}.en.gz", root / f"{part}.de.gz"))
     assert len(result.examples) == count
     german = [example.target for example in result.examples[:1000]]
-    codec = TextCodec.fit(TextOptions(tokens={"kind": "bpe", "size": 1000}), german)
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": "bpe", "size": 1000}), german)
     assert [codec.decode(codec.encode(text)) for text in german] == german
 
 

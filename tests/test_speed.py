@@ -49,7 +49,7 @@ def test_a_model_in_8_bits_predicts_the_same_after_it_was_saved_and_loaded_and_s
     bundle.save(tmp_path / "again")
     again = Bundle.load(tmp_path / "again")
     assert predict([again], WORDS, nbest=2) == predict([bundle], WORDS, nbest=2)
-    plain = Bundle(bundle.recipe, bundle.codecs, bundle.model, {})  # the same rounded weights, multiplied in float32
+    plain = Bundle(bundle.recipe, bundle.sides, bundle.model, {})  # the same rounded weights, multiplied in float32
     scores = [[p.score for p in predict([b], WORDS)] for b in (bundle, plain)]
     assert scores[0] != scores[1]
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
@@ -134,7 +134,7 @@ def test_latencies_are_quantiles_and_rates_are_shares():
 
 
 def test_made_up_inputs_are_the_models_own_symbols_and_none_is_blank(tiny_model):
-    codec = Bundle.load(tiny_model).codecs.source
+    codec = Bundle.load(tiny_model).sides.source
     texts = made_up(codec, 50)
     assert all(text.strip() for text in texts)
     assert not any(codec.unknown(text) for text in texts)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shapes import EOS, LM_STEPS, SHAPES
 
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import BpeTokens, TextOptions, WordTokens
 
 DECODED = 15  # the length of the sentences to decode, EOS included: the mean
@@ -27,7 +27,7 @@ def make(folder: Path, out: Path) -> dict[str, Path]:
     out.mkdir(parents=True, exist_ok=True)
     english, german = (_lines(folder / f"train.{language}.gz") for language in ("en", "de"))
     shape = SHAPES["S"]
-    pieces = TextCodec.fit(TextOptions(tokens=BpeTokens(size=shape.vocabulary)), [*english, *german])
+    pieces = Tokenizer.fit(TextOptions(tokens=BpeTokens(size=shape.vocabulary)), [*english, *german])
     pairs = [([*pieces.encode(e), EOS], [*pieces.encode(d), EOS]) for e, d in zip(english, german, strict=True)]
     found = {
         "train": [{"source": [s for s, _ in b], "target": [t for _, t in b]} for b in _sorted(pairs, shape.batch)],
@@ -54,7 +54,7 @@ def _sorted(pairs: list[tuple[list[int], list[int]]], size: int) -> list[list[tu
 def _stream(lines: list[str]) -> list[dict[str, list[list[int]]]]:
     """Rows of running text, LM_STEPS words at a time; the target is the next word."""
     shape = SHAPES["LM"]
-    codec = TextCodec.fit(TextOptions(tokens=WordTokens(size=shape.vocabulary)), lines)
+    codec = Tokenizer.fit(TextOptions(tokens=WordTokens(size=shape.vocabulary)), lines)
     ids = [i for line in lines[:8000] for i in [*codec.encode(line), EOS]]
     length = len(ids) // shape.batch
     rows = [ids[r * length : (r + 1) * length] for r in range(shape.batch)]

@@ -92,7 +92,7 @@ def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
     """Write a corpus, then do with it what training does before its first step: read, survey, cut, encode, plan."""
     from windlass.bundle import Bundle
     from windlass.experiment.data import read_data
-    from windlass.experiment.run import fit_codecs, training_loader
+    from windlass.experiment.run import fit_sides, training_loader
     from windlass.recipe import compose, setting
 
     chance, file, dev = random.Random(1), folder / "corpus.tsv", folder / "dev.tsv"
@@ -107,7 +107,7 @@ def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
     recipe = compose("translate", None, [files, *(setting(text) for text in tokens + size)])
     base, began = peak_memory(), time.process_time()
     data = read_data(recipe)
-    bundle = Bundle.new(recipe, fit_codecs(recipe, data.train))
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
     loader = training_loader(bundle, data.train)
     for batch, _ in zip(loader.epoch(0), range(100), strict=False):
         assert batch.size

@@ -109,7 +109,7 @@ def _step(loss: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], g
 def sentences(batches: int = 12, peers: Path = PEERS) -> Path:
     """Write the sentences that taggers train on to a file."""
     wanted = (batches + 1) * TagJob.batch  # the first batch warms up
-    examples = read(data("tagging/UD_English-EWT") / "en_ewt-ud-train.conllu.gz", target="tags").examples[:wanted]
+    examples = read(data("tagging/UD_English-EWT") / "en_ewt-ud-train.conllu.gz", sides=TAGS).examples[:wanted]
     file = peers / "sentences.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps([[list(e.source), e.target.split()] for e in examples]))

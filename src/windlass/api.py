@@ -14,7 +14,7 @@ from windlass.bundle import Bundle
 from windlass.commands.searching import search_options
 from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
-from windlass.data.examples import Example, Source
+from windlass.data.examples import Example, Pairs, Value
 from windlass.decoding.options import Sample, SearchOptions
 from windlass.experiment.data import examples_of
 from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
@@ -26,7 +26,6 @@ from windlass.recipe import compose, override
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 
-Pairs = Sequence[tuple[Source, str]]
 Texts = Sequence[str]
 
 
@@ -44,7 +43,7 @@ class Trained:
     baseline: AnyBaseline | LanguageBaselines | None = None
 
     def predict(
-        self, texts: str | Sequence[Source], search: SearchOptions | None = None, nbest: int = 1
+        self, texts: str | Sequence[Value], search: SearchOptions | None = None, nbest: int = 1
     ) -> list[Prediction]:
         """Predict for every text, in order."""
         return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
@@ -96,7 +95,7 @@ class Trained:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)
 
-    def explain(self, text: Source, path: str | Path | None = None, target: str | None = None) -> Prediction:
+    def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
         """Show what the model looks at while it writes; with a path, as .png, .html or .json."""
         found = explain(self.bundle, text, target)
         if path is not None:

@@ -1,7 +1,7 @@
 """The folder a trained model is saved as. It works after being moved, and on another kind of device.
 
 recipe.yaml           the whole experiment
-codecs.json           how text becomes ids
+codecs.json           how the two sides become arrays
 bundle.json           format, version, and the checksums of the two files above
 weights.safetensors   the weights, with the scores they reached and a checksum of their own
 
@@ -24,8 +24,7 @@ from windlass.core.records import Batch, Memory
 from windlass.core.tensors import read_tensors, write_bytes, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import put, weights
-from windlass.data.labels import TagsCodec
-from windlass.data.sides import Codecs
+from windlass.data.sides import Sides
 from windlass.model import Model, build
 from windlass.nn.packed import grow, shrink
 from windlass.recipe import Recipe
@@ -37,7 +36,7 @@ _FILES = ("recipe.yaml", "codecs.json")
 
 __all__ = [
     "Bundle",
-    "Codecs",
+    "Sides",
     "check_device",
     "load_definition",
     "load_weights",
@@ -52,17 +51,15 @@ class Bundle:
     """A model with all that it needs to be used.
 
     >>> import tempfile
-    >>> from windlass.data import TextCodec, TextOptions
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     bundle.save(Path(folder))
-    ...     Bundle.load(Path(folder)).codecs == bundle.codecs
+    ...     Bundle.load(Path(folder)).sides == bundle.sides
     True
     """
 
     recipe: Recipe
-    codecs: Codecs
+    sides: Sides
     model: Model
     scores: dict[str, float]
     int8: bool = False  # whether matrices are rounded to 8 bits and search multiplies in them
@@ -70,8 +67,7 @@ class Bundle:
     @property
     def task(self) -> Task:
         """What the model is for, with the figures that fit its tags."""
-        target = self.codecs.target
-        return TASKS[self.recipe.task].marking(isinstance(target, TagsCodec) and target.scheme != "none")
+        return TASKS[self.recipe.task].marking(self.sides.target.marks_spans)
 
     @property
     def device(self) -> torch.device:
@@ -83,47 +79,44 @@ class Bundle:
         return self.model.infer(batch, self.int8)
 
     @classmethod
-    def new(cls, recipe: Recipe, codecs: Codecs) -> Bundle:
+    def new(cls, recipe: Recipe, sides: Sides) -> Bundle:
         """A model with its first, random weights, drawn from the recipe's seed."""
         torch.manual_seed(recipe.seed)
-        return cls(recipe, _fitting(recipe, codecs), network(recipe, codecs), {})
+        return cls(recipe, _fitting(recipe, sides), network(recipe, sides), {})
 
     def save(self, folder: Path) -> None:
         """Write all files."""
-        save_definition(folder, self.recipe, self.codecs, IN_8_BITS if self.int8 else FORMAT)
+        save_definition(folder, self.recipe, self.sides, IN_8_BITS if self.int8 else FORMAT)
         save_weights(folder, self.model, self.scores, self.int8)
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
         """Read a bundle; whatever is wrong with it is said in one line."""
         check_device(device)
-        recipe, codecs = load_definition(folder)
+        recipe, sides = load_definition(folder)
         tensors, scores = load_weights(folder)
-        model = network(recipe, codecs)
+        model = network(recipe, sides)
         try:
             put(model, tensors)
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == IN_8_BITS
-        return cls(recipe, _fitting(recipe, codecs), model.to(device).eval(), scores, int8)
+        return cls(recipe, _fitting(recipe, sides), model.to(device).eval(), scores, int8)
 
 
-def _fitting(recipe: Recipe, codecs: Codecs) -> Codecs:
-    """Codecs that give what the model needs: where it copies, what the source can lend."""
+def _fitting(recipe: Recipe, sides: Sides) -> Sides:
+    """Sides that give what the model needs: where it copies, what the source can lend."""
     decoder = recipe.model.decoder
-    return replace(codecs, copying=decoder is not None and decoder.copying)
+    return replace(sides, copying=decoder is not None and decoder.copying)
 
 
-def network(recipe: Recipe, codecs: Codecs) -> Model:
-    """The model of a recipe, for what its codecs know.
+def network(recipe: Recipe, sides: Sides) -> Model:
+    """The model of a recipe, for what its sides know.
 
-    >>> from windlass.data import TextCodec, TextOptions
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> network(Recipe(), Codecs(codec, codec)).head.output.out_features
+    >>> network(Recipe(), Sides.tiny()).head.output.out_features
     7
     """
-    allowed = codecs.target.allowed() if isinstance(codecs.target, TagsCodec) else None
-    return build(recipe.model, recipe.loss, codecs.source.sizes, len(codecs.target), allowed)
+    return build(recipe.model, recipe.loss, sides.source.sizes, len(sides.target), sides.target.transitions)
 
 
 def check_device(device: str) -> None:
@@ -139,21 +132,19 @@ def check_device(device: str) -> None:
         raise WindlassError(f"no device {device!r} on this machine: use cpu") from None
 
 
-def save_definition(folder: Path, recipe: Recipe, codecs: Codecs, format: int = FORMAT) -> None:
+def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FORMAT) -> None:
     """Write what does not change while a model is trained.
 
     >>> import tempfile
-    >>> from windlass.data import TextCodec, TextOptions
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_definition(Path(folder), Recipe(seed=5), Codecs(codec, codec))
+    ...     save_definition(Path(folder), Recipe(seed=5), Sides.tiny())
     ...     load_definition(Path(folder))[0].seed
     5
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "recipe.yaml": recipe.to_yaml().encode(),
-        "codecs.json": json.dumps(codecs.to_json(), ensure_ascii=False, indent=1).encode(),
+        "codecs.json": json.dumps(sides.to_json(), ensure_ascii=False, indent=1).encode(),
     }
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     about = {"format": format, "windlass": __version__, "sha256": sums}
@@ -162,7 +153,7 @@ def save_definition(folder: Path, recipe: Recipe, codecs: Codecs, format: int = 
     write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())
 
 
-def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
+def load_definition(folder: Path) -> tuple[Recipe, Sides]:
     """Read what `save_definition` wrote.
 
     >>> load_definition(Path("/nowhere"))
@@ -188,7 +179,7 @@ def load_definition(folder: Path) -> tuple[Recipe, Codecs]:
             )
     try:
         recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
-        return recipe, Codecs.from_json(_json(folder, "codecs.json"))
+        return recipe, Sides.from_json(_json(folder, "codecs.json"))
     except (RecipeError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise BundleError(f"{folder}: cannot be read: {error}") from None
 

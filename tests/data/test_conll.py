@@ -24,7 +24,7 @@ UD = """# sent_id = 1
 
 
 def pairs(path, **options):
-    return [(e.source, e.target) for e in read(path, DataOptions(**options), "tags").examples]
+    return [(e.source, e.target) for e in read(path, DataOptions(**options), TAGS).examples]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_gzip_file_and_a_name_that_tells_nothing_are_read_where_tags_are_wante
 
 def test_a_sentence_that_cannot_be_used_is_told_and_skipped(file):
     path = file("a.conll", "In\tO\nUlm\n\nOh\tO\n\nso\tA B\n")
-    result = read(path, DataOptions(), "tags")
+    result = read(path, DataOptions(), TAGS)
     assert [e.source for e in result.examples] == [("Oh",)]
     assert [(f.line, f.kind, f.action) for f in result.findings] == [
         (2, "missing column", "skipped"),
@@ -81,7 +81,7 @@ def test_a_sentence_that_cannot_be_used_is_told_and_skipped(file):
 
 
 def test_ill_formed_spans_are_told_and_kept(file):
-    result = read(file("a.conll", "Oh\tO\nUlm\tI-x\n"), DataOptions(), "tags")
+    result = read(file("a.conll", "Oh\tO\nUlm\tI-x\n"), DataOptions(), TAGS)
     assert result.examples[0].target == "O I-x"
     assert "tag 2, 'I-x', does not follow 'O'" in result.findings[0].what
 
@@ -89,17 +89,17 @@ def test_ill_formed_spans_are_told_and_kept(file):
 def test_columns_that_are_not_there_are_refused(file):
     path = file("a.conllu", UD)
     with pytest.raises(DataError, match="no column is called 'upso'; did you mean 'upos'"):
-        read(path, DataOptions(target="upso"), "tags")
+        read(path, DataOptions(target="upso"), TAGS)
     with pytest.raises(DataError, match="add --task tag"):
         read(path)
     with pytest.raises(DataError, match="no usable line"):
-        read(file("b.conll", "In\nUlm\n"), DataOptions(), "tags")
+        read(file("b.conll", "In\nUlm\n"), DataOptions(), TAGS)
 
 
 def test_a_labelled_line_is_a_label_and_a_text(file):
     path = file("a.txt", "NUM How far ?\n\nHUM  Who  ?\nHUM\n")
-    result = read(path, DataOptions(format="labelled"), "label")
+    result = read(path, DataOptions(format="labelled"), LABEL)
     assert [(e.source, e.target) for e in result.examples] == [("How far ?", "NUM"), ("Who  ?", "HUM")]
     assert [(f.line, f.kind) for f in result.findings if f.action == "skipped"] == [(2, "blank"), (4, "blank")]
     with pytest.raises(DataError, match="no columns to choose"):
-        read(path, DataOptions(format="labelled", source=2), "label")
+        read(path, DataOptions(format="labelled", source=2), LABEL)

@@ -4,22 +4,22 @@ import pytest
 
 from windlass.core.errors import RecipeError
 from windlass.core.marks import UNK
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.cutting import marked, unmarked
-from windlass.data.sides import Codecs
+from windlass.data.sides import Sides
 from windlass.data.tokens import TextOptions, WordTokens
 from windlass.recipe import Recipe, compose, setting
 
 WORDS = TextOptions(tokens="words")
 
 
-def codecs(source=WORDS, target=WORDS):
+def sides(source=WORDS, target=WORDS):
     sides = [(source, ["the city of Ulm", "a river"]), (target, ["the city", "a river"])]
-    return Codecs(*(TextCodec.fit(options, texts) for options, texts in sides), copying=True)
+    return Sides(*(Tokenizer.fit(options, texts) for options, texts in sides), copying=True)
 
 
 def test_what_the_target_lacks_gets_ids_of_its_own_in_the_order_of_the_source():
-    c = codecs()
+    c = sides()
     V = len(c.target)
     found = c.encode("of Bonn the city of Ulm", "the city of Bonn on Rhine")
     # "of" and "Ulm" are known to the source's own codec, but not to the target's.
@@ -29,30 +29,30 @@ def test_what_the_target_lacks_gets_ids_of_its_own_in_the_order_of_the_source():
 
 
 def test_ids_beyond_the_vocabulary_are_read_back_from_the_source():
-    c = codecs()
+    c = sides()
     found = c.encode("of Bonn", "the city of Bonn")
     assert c.target.decode(found.target, c.beyond("of Bonn")) == "the city of Bonn"
     assert [c.target.token(n, c.beyond("of Bonn")) for n in found.target[-2:]] == ["of", "Bonn"]
 
 
 def test_without_copying_nothing_is_lent():
-    c = codecs()
-    plain = Codecs(c.source, c.target).encode("of Bonn", "the city of Bonn")
+    c = sides()
+    plain = Sides(c.source, c.target).encode("of Bonn", "the city of Bonn")
     assert plain.more is None
     assert plain.target[-2:] == [UNK, UNK]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_pieces_of_a_joint_vocabulary_are_copied_as_they_are_and_new_letters_too(kind):
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 40}), ["the city of ulm", "a river in a city"])
-    c = Codecs(codec, codec, copying=True)
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind, "size": 40}), ["the city of ulm", "a river in a city"])
+    c = Sides(codec, codec, copying=True)
     found = c.encode("ulm ω", "a city ω")
     assert found.more["copy"][:-1] == [len(codec) if n == UNK else n for n in codec.encode("ulm ω")]
     assert codec.decode(found.target, c.beyond("ulm ω")) == "a city ω"
 
 
 def test_characters_can_be_copied():
-    c = codecs(TextOptions(), TextOptions())
+    c = sides(TextOptions(), TextOptions())
     assert c.target.decode(c.encode("ßü", "üß").target, c.beyond("ßü")) == "üß"
 
 
@@ -98,7 +98,7 @@ def test_a_recipe_whose_sides_cannot_be_compared_is_refused_in_one_line():
 )
 def test_cut_around_punctuation_a_text_is_put_together_as_it_was(text):
     assert unmarked(marked(text)) == text
-    codec = TextCodec.fit(TextOptions(tokens=WordTokens(cut="punctuation")), [text])
+    codec = Tokenizer.fit(TextOptions(tokens=WordTokens(cut="punctuation")), [text])
     assert codec.decode(codec.encode(text)) == text
 
 
@@ -112,5 +112,5 @@ def test_the_mark_in_a_text_is_no_mark():
 
 
 def test_what_a_bundle_saves_of_words_remembers_how_they_are_cut():
-    codec = TextCodec.fit(TextOptions(tokens=WordTokens(cut="punctuation")), ["a, b"])
-    assert TextCodec.from_json(codec.to_json()).encode("b, a") == codec.encode("b, a")
+    codec = Tokenizer.fit(TextOptions(tokens=WordTokens(cut="punctuation")), ["a, b"])
+    assert Tokenizer.from_json(codec.to_json()).encode("b, a") == codec.encode("b, a")

@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from windlass.core.errors import DataError
-from windlass.data.documents import DocumentCodec, DocumentOptions
-from windlass.data.labels import LabelCodec, LabelOptions
+from windlass.data.sides.document import DocumentOptions, DocumentSource
+from windlass.data.sides.label import LabelOptions, LabelTarget
 from windlass.data.readers import read
 from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
-from windlass.data.sides import Codecs
+from windlass.data.sides import Sides
 from windlass.training.team import share
 
 
@@ -65,7 +65,7 @@ def test_a_splitter_nobody_made_known_is_named():
 
 
 def fitted(*texts, **options):
-    return DocumentCodec.fit(DocumentOptions(**{"tokens": "words", **options}), texts or ["a b c. d e"])
+    return DocumentSource.fit(DocumentOptions(**{"tokens": "words", **options}), texts or ["a b c. d e"])
 
 
 def test_ids_are_nested_and_a_list_stays_as_it_is():
@@ -74,7 +74,7 @@ def test_ids_are_nested_and_a_list_stays_as_it_is():
     nested = codec.inputs(("Two cats! One", "cat"))["source"]
     assert [len(row) for row in nested] == [4, 1]
     assert codec.unknown(("one Dog", "dog")) == ("Dog", "dog")
-    assert Codecs(codec, LabelCodec.fit(LabelOptions(), ["x"])).encode(("cat", "one")).source == [
+    assert Sides(codec, LabelTarget.fit(LabelOptions(), ["x"])).encode(("cat", "one")).source == [
         *codec.inputs(("cat",))["source"],
         *codec.inputs(("one",))["source"],
     ]
@@ -101,7 +101,7 @@ def test_long_sentences_are_broken_or_cut_and_what_is_not_read_is_counted():
 @pytest.mark.parametrize("tokens", ["words", "bpe", "characters", "unigram", "graphemes"])
 def test_every_kind_of_token_survives_a_round_trip(tokens):
     codec = fitted("One cat sat. Two cats sat!", tokens=tokens)
-    again = DocumentCodec.from_json(codec.to_json())
+    again = DocumentSource.from_json(codec.to_json())
     text = "Two cats sat. One?"
     assert again == codec
     assert again.inputs(text) == codec.inputs(text)
@@ -118,9 +118,9 @@ def test_where_words_end_is_for_words_alone():
 
 
 def test_a_batch_costs_as_many_places_as_there_are_words():
-    codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
-    rows = [codecs.encode(("a b c d e f", "a", "b"), "x"), codecs.encode(("a b", "c d"), "x")]
-    assert codecs.loader(rows, 100).examples.sources[:].tolist() == [8, 4]
+    sides = Sides(fitted(), LabelTarget.fit(LabelOptions(), ["x"]))
+    rows = [sides.encode(("a b c d e f", "a", "b"), "x"), sides.encode(("a b", "c d"), "x")]
+    assert sides.loader(rows, 100).examples.sources[:].tolist() == [8, 4]
 
 
 def test_a_file_holds_documents_as_texts_with_lines_or_as_lists(tmp_path):
@@ -145,8 +145,8 @@ def test_tags_of_sentences_may_be_a_list_and_must_be_as_many(tmp_path):
 
 
 def test_a_batch_of_documents_is_shared_among_processes():
-    codecs = Codecs(fitted(), LabelCodec.fit(LabelOptions(), ["x"]))
-    rows = [codecs.encode(text, "x") for text in (("a b c", "a", "b"), ("a",), ("b c", "d"))]
-    parts = share(codecs.collate(rows, [0, 1, 2]), 2)
+    sides = Sides(fitted(), LabelTarget.fit(LabelOptions(), ["x"]))
+    rows = [sides.encode(text, "x") for text in (("a b c", "a", "b"), ("a",), ("b c", "d"))]
+    parts = share(sides.collate(rows, [0, 1, 2]), 2)
     assert [part.batch.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
     assert parts[1].batch.inputs["source"].values.shape[1] == 1

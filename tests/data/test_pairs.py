@@ -9,10 +9,10 @@ import pytest
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.data.loader import Encoded, Loader
-from windlass.data.pairs import PairCodec, PairOptions, both
+from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.data.readers import DataOptions, read
 from windlass.experiment.data import as_data
-from windlass.experiment.run import fit_codecs, load_vectors
+from windlass.experiment.run import fit_sides, load_vectors
 from windlass.recipe import compose, setting
 
 PAIRS = [("a cat sleeps", "an animal rests"), ("a dog", "a cat")]
@@ -22,13 +22,13 @@ ROWS = "id\tpremise\thypothesis\tlabel\n1\ta cat\tan animal\tyes\n2\ta dog\t\tno
 def test_two_columns_are_one_source_by_name_and_by_number(tmp_path):
     (tmp_path / "a.tsv").write_text(ROWS)
     by_name = DataOptions(source="premise", second="hypothesis", target="label")
-    found = read(tmp_path / "a.tsv", by_name, "label")
+    found = read(tmp_path / "a.tsv", by_name, LABEL)
     assert [(e.source, e.target) for e in found.examples] == [
         (("a cat", "an animal"), "yes"),
         (("a dog", "a cat"), "no"),
     ]
     assert [f.what for f in found.findings] == ["the second text is blank"]
-    by_number = read(tmp_path / "a.tsv", DataOptions(source=2, second=3, target=4), "label")
+    by_number = read(tmp_path / "a.tsv", DataOptions(source=2, second=3, target=4), LABEL)
     assert by_number.examples == found.examples  # the header is known by its names
     assert found.examples[0].text == "a cat an animal"
 
@@ -36,7 +36,7 @@ def test_two_columns_are_one_source_by_name_and_by_number(tmp_path):
 def test_jsonl_has_pairs_too(tmp_path):
     rows = [{"p": "a", "h": "b", "label": "yes"}, {"p": "a", "label": "no"}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = read(tmp_path / "a.jsonl", DataOptions(source="p", second="h", target="label"), "label")
+    found = read(tmp_path / "a.jsonl", DataOptions(source="p", second="h", target="label"), LABEL)
     assert [e.source for e in found.examples] == [("a", "b")]
     assert found.findings[0].what == "no second text column ('h')"
 
@@ -49,7 +49,7 @@ def test_pairs_are_not_read_from_line_parallel_files(tmp_path):
 
 
 def test_a_word_has_one_id_in_both_texts():
-    codec = PairCodec.fit(PairOptions(each={"tokens": "words"}), PAIRS)
+    codec = PairSource.fit(PairOptions(each={"tokens": "words"}), PAIRS)
     found = codec.inputs(("a cat", "cat a"))
     assert found["source"] == found["second"][::-1]
     assert codec.pieces(("a cat", "so")) == ["a", "cat"]
@@ -59,8 +59,8 @@ def test_a_word_has_one_id_in_both_texts():
 
 @pytest.mark.parametrize("each", [{"kind": "text", "tokens": {"kind": "bpe", "size": 30}}, {"kind": "words"}])
 def test_a_codec_goes_to_json_and_back_and_grows_without_moving_an_id(each):
-    codec = PairCodec.fit(PairOptions(each=each), PAIRS)
-    again = PairCodec.from_json(json.loads(json.dumps(codec.to_json())))
+    codec = PairSource.fit(PairOptions(each=each), PAIRS)
+    again = PairSource.from_json(json.loads(json.dumps(codec.to_json())))
     assert again == codec
     assert ("second_characters" in codec.inputs(PAIRS[0])) == (each["kind"] == "words")
     grown, _ = codec.extend([("zebra zebra", "Quail")])
@@ -117,11 +117,11 @@ def test_word_vectors_reach_every_network_of_a_pair(shared, tmp_path):
     embedding = {"kind": "vectors", "path": str(tmp_path / "v.txt"), "size": 2}
     over = {"model": {"encoder": {"shared": shared, "reader": {"embedding": embedding}}}}
     recipe = compose("entail", None, [over, setting("source.each.tokens.min_count=1")])
-    bundle = Bundle.new(recipe, fit_codecs(recipe, as_data([(pair, "x") for pair in PAIRS], None, recipe).train))
+    bundle = Bundle.new(recipe, fit_sides(recipe, as_data([(pair, "x") for pair in PAIRS], None, recipe).train))
     said: list[str] = []
     load_vectors(bundle, said.append)
     encoder = bundle.model.encoder
     for network in (encoder.reader, encoder.other or encoder.reader):
-        cat = bundle.codecs.source.tokens.encode("cat")[0]
+        cat = bundle.sides.source.tokens.encode("cat")[0]
         assert network.embedding.table[cat].tolist() == [1.0, 2.0]
     assert len(said) == (1 if shared else 2)

@@ -9,37 +9,38 @@ import torch
 
 from windlass.core.errors import BundleError, DataError
 from windlass.data.examples import Example, Place, cut
-from windlass.data.labels import LabelCodec, LabelOptions, TagsCodec, TagsOptions
-from windlass.data.nothing import NothingCodec, NothingOptions
-from windlass.data.sides import Codecs, fit_source, fit_target
-from windlass.data.words import WordsCodec, WordsOptions
+from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides.tags import TagsOptions, TagsTarget
+from windlass.data.sides.nothing import NoSource, NothingOptions
+from windlass.data.sides import Sides, fit_source, fit_target
+from windlass.data.sides.words import WordsOptions, WordsSource
 from windlass.data.words import cut as cut_words
 
 SENTENCES = [("The", "cat", "ran"), ("the", "dog", "10 000")]
-WORDS = WordsCodec.fit(WordsOptions(min_count=1), SENTENCES)
-TAGGED = Codecs(WORDS, TagsCodec.fit(TagsOptions(), ["DET NOUN VERB", "DET NOUN NUM"]))
+WORDS = WordsSource.fit(WordsOptions(min_count=1), SENTENCES)
+TAGGED = Sides(WORDS, TagsTarget.fit(TagsOptions(), ["DET NOUN VERB", "DET NOUN NUM"]))
 
 
 @pytest.mark.parametrize(
-    "codecs",
+    "sides",
     [
         TAGGED,
-        Codecs(WORDS, TagsCodec.fit(TagsOptions(scheme="BIOES"), ["O B-x I-x"])),
-        Codecs(fit_source(WORDS.words.options, ["a b"]), LabelCodec(LabelOptions(), ("x",))),
-        Codecs(NothingCodec(NothingOptions()), fit_target(WORDS.letters.options, ["abc"])),
+        Sides(WORDS, TagsTarget.fit(TagsOptions(scheme="BIOES"), ["O B-x I-x"])),
+        Sides(fit_source(WORDS.words.options, ["a b"]), LabelTarget(LabelOptions(), ("x",))),
+        Sides(NoSource(NothingOptions()), fit_target(WORDS.letters.options, ["abc"])),
     ],
     ids=["tags", "bioes", "label", "nothing"],
 )
-def test_codecs_of_every_kind_survive_json(codecs):
-    assert Codecs.from_json(json.loads(json.dumps(codecs.to_json()))) == codecs
+def test_codecs_of_every_kind_survive_json(sides):
+    assert Sides.from_json(json.loads(json.dumps(sides.to_json()))) == sides
 
 
 def test_a_damaged_codec_is_refused():
     content = TAGGED.to_json()
     with pytest.raises(BundleError, match="damaged codec"):
-        Codecs.from_json(content | {"target": {"options": {"kind": "tags"}, "symbols": "ab"}})
+        Sides.from_json(content | {"target": {"options": {"kind": "tags"}, "symbols": "ab"}})
     with pytest.raises(BundleError, match="damaged codec"):
-        Codecs.from_json(content | {"target": {"options": {"kind": "gags"}}})
+        Sides.from_json(content | {"target": {"options": {"kind": "gags"}}})
 
 
 def test_words_are_looked_up_in_lower_case_and_letters_keep_theirs():
@@ -55,7 +56,7 @@ def test_a_word_with_a_space_in_it_is_one_word():
 
 
 def test_of_a_long_word_both_ends_are_read():
-    codec = WordsCodec.fit(WordsOptions(longest=4), [("abcdefgh",)])
+    codec = WordsSource.fit(WordsOptions(longest=4), [("abcdefgh",)])
     assert [codec.letters.token(n) for n in codec.inputs(("abcdefgh",))["characters"][0]] == ["a", "b", "g", "h"]
 
 
@@ -63,7 +64,7 @@ def test_an_unknown_word_with_known_letters_is_nothing_new():
     assert WORDS.unknown(("cart",)) == ()
     assert WORDS.unknown(("caß",)) == ("ß",)
     assert WORDS.unknown(("cart", "ca!", "c~t!")) == ("!", "~")
-    plain = WordsCodec.fit(WordsOptions(min_count=1, characters=False), SENTENCES)
+    plain = WordsSource.fit(WordsOptions(min_count=1, characters=False), SENTENCES)
     assert plain.unknown(("cart", "cat")) == ("cart",)
     assert "characters" not in plain.inputs(("cat",))
 
@@ -103,27 +104,27 @@ def test_a_batch_of_words_holds_letters_and_no_end_marks():
 
 
 def test_a_label_that_was_never_seen_is_named_with_the_nearest():
-    codec = LabelCodec.fit(LabelOptions(), ["spam", "ham"])
+    codec = LabelTarget.fit(LabelOptions(), ["spam", "ham"])
     assert codec.unknown("spma") == ("spma",)
     with pytest.raises(DataError, match="no label 'spma' in the training data: did you mean 'spam'"):
         codec.encode("spma")
 
 
 def test_new_labels_and_tags_go_behind_the_old():
-    codec, new = LabelCodec.fit(LabelOptions(), ["a", "b"]).extend(["c", "a"])
+    codec, new = LabelTarget.fit(LabelOptions(), ["a", "b"]).extend(["c", "a"])
     assert (codec.symbols, new) == (("a", "b", "c"), ("c",))
-    tags, more = TagsCodec.fit(TagsOptions(), ["O B-x"]).extend(["B-y"])
+    tags, more = TagsTarget.fit(TagsOptions(), ["O B-x"]).extend(["B-y"])
     assert tags.symbols[:3] == ("B-x", "O", "I-x")
     assert set(more) == {"B-y", "I-y"}
 
 
 def test_a_scheme_for_tags_that_mark_no_spans_is_refused():
     with pytest.raises(DataError, match="set none"):
-        TagsCodec.fit(TagsOptions(scheme="BIO"), ["NOUN VERB"])
+        TagsTarget.fit(TagsOptions(scheme="BIO"), ["NOUN VERB"])
 
 
 def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
-    codec = TagsCodec.fit(TagsOptions(), ["O I-x I-x", "B-x"])
+    codec = TagsTarget.fit(TagsOptions(), ["O I-x I-x", "B-x"])
     assert codec.decode(codec.encode("O I-x I-x")) == "O B-x I-x"
     first, after, _ = codec.allowed()
     index = codec.symbols.index

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import DataError, RecipeError
-from windlass.data import TextCodec, TextOptions, read
+from windlass.data import Tokenizer, TextOptions, read
 from windlass.data.readers import DataOptions
 from windlass.data.trees import Tree, joined_tokens, with_words
 from windlass.experiment.data import as_data
@@ -41,17 +41,17 @@ def test_a_tree_is_written_as_it_was_read():
 
 @pytest.mark.parametrize("close", ["plain", "labelled"])
 def test_tokens_and_words_make_the_tree_again(close: str):
-    codec = TextCodec.fit(TextOptions(tokens={"kind": "tree", "close": close}), [CAT])
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": "tree", "close": close}), [CAT])
     ids = codec.encode(CAT)
     assert len(ids) == 3 + 4 + 3  # three constituents opened and closed, four words
     assert with_words(codec.decode(ids), ["the", "cat", "sleeps", "."]) == CAT
     assert [codec.token(n) for n in ids[:4]] == ["(S", "(NP", "DT", "NN"]
-    assert TextCodec.from_json(codec.to_json()) == codec
+    assert Tokenizer.from_json(codec.to_json()) == codec
     assert codec.unknown("(S (XP (DT a)))") == ("(XP",) + ((")XP",) if close == "labelled" else ())
 
 
 def test_words_are_kept_where_the_tree_is_what_is_read():
-    codec = TextCodec.fit(TextOptions(tokens={"kind": "tree", "words": "kept"}), [CAT])
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": "tree", "words": "kept"}), [CAT])
     assert codec.pieces("(NP (DT the) (NN cat))") == ["(NP", "(DT", "the", ")", "(NN", "cat", ")", ")"]
 
 
@@ -72,26 +72,26 @@ def test_tokens_that_make_no_tree_are_still_a_text():
 def test_a_file_of_trees_over_one_or_more_lines(tmp_path: Path):
     path = tmp_path / "a.mrg"
     path.write_text(f"( (S (NP-SBJ-1 (PRP I))\n     (VP (VBP see) (NP (-NONE- *-1)))) )\n\n{CAT}\n", encoding="utf-8")
-    result = read(path, target="tree")
+    result = read(path, sides=TREE)
     assert [(e.source, e.target, e.place.line) for e in result.examples] == [
         (("I", "see"), "(S (NP (PRP I)) (VP (VBP see)))", 1),
         (("the", "cat", "sleeps", "."), CAT, 4),
     ]
     assert "are left out, in 1 trees" in result.notes[0]
-    back = read(path, target="text").examples[1]
+    back = read(path).examples[1]
     assert (back.source, back.target) == (CAT, "the cat sleeps .")
 
 
 def test_labels_of_other_treebanks_stay_as_they_are(tmp_path: Path):
     path = tmp_path / "a.trees"
     path.write_text("(S-x (NP-y (N-z a) (N b)))\n")
-    assert read(path, target="tree").examples[0].target == "(S-x (NP-y (N-z a) (N b)))"
+    assert read(path, sides=TREE).examples[0].target == "(S-x (NP-y (N-z a) (N b)))"
 
 
 def test_a_broken_tree_costs_no_other_and_is_named_with_its_line(tmp_path: Path):
     path = tmp_path / "a.ptb"
     path.write_text(f"{CAT}\n)\n(S (NP I)\n{CAT}\n(S (NP))\nhello\n{CAT}\n", encoding="utf-8")
-    result = read(path, target="tree")
+    result = read(path, sides=TREE)
     assert [e.place.line for e in result.examples] == [1, 4, 7]
     assert [str(f) for f in result.findings] == [
         f"{path}:2: it closes what is not open -> skipped",
@@ -100,13 +100,13 @@ def test_a_broken_tree_costs_no_other_and_is_named_with_its_line(tmp_path: Path)
         f"{path}:6: it does not begin with a bracket: 'hello' -> skipped",
     ]
     with pytest.raises(DataError, match=r"a\.ptb:2"):
-        read(path, DataOptions(strict=True), "tree")
+        read(path, DataOptions(strict=True), TREE)
 
 
 def test_columns_of_sentences_and_trees_are_checked(tmp_path: Path):
     path = tmp_path / "a.tsv"
     path.write_text(f"the cat sleeps .\t{CAT}\nthe dog\t(NP (DT the) (NN cat))\nhm\t(X\n", encoding="utf-8")
-    result = read(path, target="tree")
+    result = read(path, sides=TREE)
     assert len(result.examples) == 1
     assert [f.line for f in result.findings] == [2, 3]
     assert "the words of the tree are not those of the sentence" in result.findings[0].what
@@ -118,9 +118,9 @@ def test_trees_are_for_tasks_that_have_them(tmp_path: Path):
     path = tmp_path / "a.mrg"
     path.write_text(CAT)
     with pytest.raises(DataError, match="add --task parse"):
-        read(path, target="tags")
+        read(path, sides=TAGS)
     with pytest.raises(DataError, match="has no columns"):
-        read(path, DataOptions(source=2), "tree")
+        read(path, DataOptions(source=2), TREE)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def model() -> windlass.Trained:
 
 def test_names_never_seen_come_through(model):
     held = news(60, 3)
-    assert len(model.bundle.codecs.target) < 20  # not one name is in the vocabulary
+    assert len(model.bundle.sides.target) < 20  # not one name is in the vocabulary
     found = model.predict([source for source, _ in held])
     right = sum(p.text == target for p, (_, target) in zip(found, held, strict=True))
     assert right >= 57

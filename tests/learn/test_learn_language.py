@@ -65,5 +65,5 @@ def test_a_model_beats_its_baselines_where_the_past_matters_for_long():
     text = "".join(letter + "." * 10 + letter + "\n" for letter in chance.choices("ab", k=500))
     model = learn([text], train__epochs=14, model__decoder__size=48)
     assert model.baseline is not None
-    best = max(model.baseline.logprobs([model.bundle.codecs.written.encode(text[-1300:])]).values()) / -1300
+    best = max(model.baseline.logprobs([model.bundle.sides.tokenizer.encode(text[-1300:])]).values()) / -1300
     assert model.evaluate([text[-1300:]]).metrics["nats"] < 0.75 * best

@@ -15,7 +15,7 @@ from windlass.core.records import Batch, Padded, Record
 from windlass.core.weights import weights
 from windlass.core.wire import pack, unpack
 from windlass.data.loader import Loader
-from windlass.experiment.run import as_data, encode, fit_codecs, run, training_loader
+from windlass.experiment.run import as_data, encode, fit_sides, run, training_loader
 from windlass.recipe import Recipe, compose
 from windlass.training.observe import Silent
 from windlass.training.processes import team
@@ -38,11 +38,11 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle,
     recipe, folder = small(), tmp_path_factory.mktemp("run")
     data = as_data(reversals()[:120], reversals()[120:140], recipe)
     torch.manual_seed(3)
-    bundle = Bundle.new(recipe, fit_codecs(recipe, data.train))
-    save_definition(folder, recipe, bundle.codecs)
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+    save_definition(folder, recipe, bundle.sides)
     with team(bundle.model, folder, 2, seed=1) as gradients:
         assert isinstance(gradients, Team)
-        yield bundle, Loader(encode(bundle.codecs, data.train), 150, 1, shuffle=True), gradients
+        yield bundle, Loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), gradients
 
 
 def test_a_record_sent_as_bytes_is_the_same_record():
@@ -142,8 +142,8 @@ def language(dropout: float, **train: object) -> Recipe:
 def test_a_team_carries_on_every_row_of_running_text(tmp_path):
     recipe = language(dropout=0.0)
     data = as_data([TEXT], [TEXT[:60]], recipe)
-    bundle = Bundle.new(recipe, fit_codecs(recipe, data.train))
-    save_definition(tmp_path, recipe, bundle.codecs)
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+    save_definition(tmp_path, recipe, bundle.sides)
     first, second = list(training_loader(bundle, data.train).epoch(0))[:2]
     assert first.size == 5
     with team(bundle.model, tmp_path, 2, seed=1) as members:

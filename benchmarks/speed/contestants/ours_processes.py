@@ -14,8 +14,8 @@ import ours
 import torch
 from contest import SEED, Job, Watch
 
-from windlass.bundle import Bundle, Codecs, save_definition
-from windlass.data.codecs import TextCodec
+from windlass.bundle import Bundle, Sides, save_definition
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.recipe import Recipe
 from windlass.training.processes import team
@@ -23,12 +23,12 @@ from windlass.training.processes import team
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     words = TextOptions(tokens="words")
-    codec = TextCodec(words, tuple(f"w{i}" for i in range(4, job.shape.vocabulary)))
+    codec = Tokenizer(words, tuple(f"w{i}" for i in range(4, job.shape.vocabulary)))
     recipe = Recipe(task="translate", model=ours.options(job), source=words, target=words)
     torch.manual_seed(SEED)
-    bundle = Bundle.new(recipe, Codecs(codec, codec))
+    bundle = Bundle.new(recipe, Sides(codec, codec))
     with TemporaryDirectory() as folder, suppress(ours.EnoughError):
-        save_definition(Path(folder), recipe, Codecs(codec, codec))  # from which the others build the model
+        save_definition(Path(folder), recipe, Sides(codec, codec))  # from which the others build the model
         with team(bundle.model, Path(folder), job.threads, SEED) as gradients:
             ours.fit_model(bundle.model, batches, watch, threads=1, gradients=gradients)
 

@@ -9,7 +9,7 @@ from tag_contest import Row, TagJob, run
 
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
-from windlass.experiment.run import encode, fit_codecs
+from windlass.experiment.run import encode, fit_sides
 from windlass.inference.predict import predict
 from windlass.recipe import compose
 from windlass.training.team import Alone
@@ -36,15 +36,15 @@ class OurTagger:
         here = Place("rows", 1)
         examples = [[Example(tuple(words), (" ".join(tags),), None, here) for words, tags in rows] for rows in batches]
         recipe = compose("tag", None, [OVER])
-        self.bundle = Bundle.new(recipe, fit_codecs(recipe, [e for part in examples for e in part]))
-        self.batches = [encode(self.bundle.codecs, part) for part in examples]
+        self.bundle = Bundle.new(recipe, fit_sides(recipe, [e for part in examples for e in part]))
+        self.batches = [encode(self.bundle.sides, part) for part in examples]
         self.parameters = sum(p.numel() for p in self.bundle.model.parameters())
         self.optimiser = torch.optim.Adam(self.bundle.model.parameters())
 
     def step(self, batch: int) -> float:
         self.bundle.model.train()
         encoded = self.batches[batch]
-        scored = Alone(self.bundle.model)(self.bundle.codecs.collate(encoded, range(len(encoded))), 0.0, 0)
+        scored = Alone(self.bundle.model)(self.bundle.sides.collate(encoded, range(len(encoded))), 0.0, 0)
         self.optimiser.step()
         return float(scored.mean)
 

@@ -18,7 +18,7 @@ of a tree    right-branching              with the commonest labels, and every w
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from windlass.baseline.bag import BagOfEach, BagOfWords
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
-    Pairs,
     copy,
     first_words,
     last_part,
@@ -37,7 +36,8 @@ from windlass.baseline.text import (
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
 from windlass.core.tensors import write_bytes
-from windlass.data.examples import Source, joined
+from windlass.data.examples import Pairs, Value, as_text
+from windlass.data.sides import SideOptions
 from windlass.metrics import find
 
 AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov | TreeGuess
@@ -46,41 +46,59 @@ LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, above which nobody would write letter by letter."""
 
 
-def fit(train: Pairs, target: str = "text", source: str = "text", lead: int | None = None) -> list[AnyBaseline]:
-    """Return every baseline that makes sense for the data and the kinds of its sides, the simplest first.
+def _last_part(train: Pairs, lead: int | None) -> list[Baseline]:
+    return [last_part()] if any(isinstance(source, tuple) for source, _ in train) else []
 
-    `lead` is how many of the first words are an answer, where they can be one.
+
+def _letters(train: Pairs, lead: int | None) -> list[Baseline]:
+    short = sum(len(as_text(source)) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train)
+    return [letter_by_letter(train)] if short else []
+
+
+BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
+    "copy": lambda train, lead: [copy()],
+    "most frequent": lambda train, lead: [most_frequent(train)],
+    "last part": _last_part,
+    "first words": lambda train, lead: [] if lead is None else [first_words(lead)],
+    "letter by letter": _letters,
+    "bag of words": lambda train, lead: [BagOfWords.fit(train)],
+    "bag of words of a pair": lambda train, lead: [BagOfWords.fit(train, pair=True)],
+    "bag of words of each": lambda train, lead: [BagOfEach.fit(train)],
+    "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
+    "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
+    "guessed trees": lambda train, lead: tree_guesses(train),
+}
+"""By the names that target sides call them: fitted to pairs of a source and a target; none where one makes no sense.
+`lead` is how many of the first words are an answer, where they can be one."""
+LOADED: dict[str, type[AnyBaseline]] = {
+    "bag of words": BagOfWords,
+    "bag of words of each": BagOfEach,
+    "hidden Markov model": HiddenMarkov,
+    RIGHT: TreeGuess,
+    COMMONEST: TreeGuess,
+}
+"""The classes of saved baselines by their names; all others are tables."""
+
+
+def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None) -> list[AnyBaseline]:
+    """Return every baseline that suits the sides and the data, the simplest first.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
     """
     if not train:
         raise DataError("a baseline needs training examples, and there are none")
-    if target == "label":
-        return [most_frequent(train), BagOfWords.fit(train, source == "pair")]
-    if target == "tags" and source == "document":
-        return [most_frequent_tag(train), BagOfEach.fit(train)]
-    if target == "tree":
-        return list(tree_guesses(train))
-    if target == "tags":
-        return [most_frequent_tag(train), HiddenMarkov.fit(train)]
-    found: list[AnyBaseline] = [copy(), most_frequent(train)]
-    if any(not isinstance(source, str) for source, _ in train):
-        found.append(last_part())
-    if lead is not None:
-        found.append(first_words(lead))
-    if sum(len(joined(source)) for source, _ in train) <= LONGEST_FOR_LETTERS * len(train):
-        found.append(letter_by_letter(train))
-    return found
+    sides = sides or SideOptions()
+    names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
+    return [baseline for name in names for baseline in BASELINES[name](train, lead)]
 
 
 def best_baseline(
     train: Pairs,
-    sources: Sequence[Source],
+    sources: Sequence[Value],
     references: Sequence[Sequence[str]],
     metric: str,
-    target: str = "text",
-    source: str = "text",
+    sides: SideOptions | None = None,
     lead: int | None = None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
@@ -91,7 +109,7 @@ def best_baseline(
     measure = find(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, target, source, lead),
+        fit(train, sides, lead),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 
@@ -116,25 +134,18 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
     """
     try:
         content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        kinds: dict[str, type[AnyBaseline]] = {
-            "bag of words": BagOfWords,
-            "bag of words of each": BagOfEach,
-            "hidden Markov model": HiddenMarkov,
-            RIGHT: TreeGuess,
-            COMMONEST: TreeGuess,
-        }
-        return kinds.get(content["name"], Baseline)(**content)
+        return LOADED.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 __all__ = [
+    "BASELINES",
     "AnyBaseline",
     "BagOfEach",
     "BagOfWords",
     "Baseline",
     "HiddenMarkov",
-    "Pairs",
     "TreeGuess",
     "best_baseline",
     "copy",

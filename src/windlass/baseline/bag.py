@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from windlass.baseline.text import Pairs
-from windlass.data.examples import Source, joined
-from windlass.data.pairs import both
+from windlass.data.examples import Pairs, Value, as_text
 from windlass.training.optimiser import lean
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -85,7 +83,7 @@ class BagOfWords:
         weights = {feature: [round(value, 3) for value in rows[n]] for feature, n in places.items()}
         return cls(labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()], pair=pair)
 
-    def predict(self, sources: Sequence[Source]) -> list[str]:
+    def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a label for every source."""
         found = []
         for source in sources:
@@ -118,14 +116,14 @@ class BagOfEach:
         bag = BagOfWords.fit(each)
         return cls(labels=bag.labels, idf=bag.idf, weights=bag.weights, bias=bag.bias)
 
-    def predict(self, sources: Sequence[Source]) -> list[str]:
+    def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return tags for every source, which must be cut into sentences."""
         bag = BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias)
         return [" ".join(bag.predict([source] if isinstance(source, str) else source)) for source in sources]
 
 
-def _bag(source: Source, pair: bool) -> Counter[str]:
-    return pair_features(*both(source)) if pair else features(joined(source))
+def _bag(source: Value, pair: bool) -> Counter[str]:
+    return pair_features(*source) if pair else features(as_text(source))
 
 
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from windlass.baseline.text import Pairs
-from windlass.data.examples import Source
+from windlass.data.examples import Pairs, Value
 from windlass.nn.crf import Chain
 
 RARE = 2
@@ -80,7 +79,7 @@ class HiddenMarkov:
             looks={look: dict(found) for look, found in looks.items()},
         )
 
-    def predict(self, sources: Sequence[Source]) -> list[str]:
+    def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return the tags of every source, separated by spaces."""
         chain = Chain(*(torch.tensor(part, dtype=torch.float64) for part in (self.start, self.steps, self.end)))
         known: dict[str, list[float]] = {}
@@ -102,5 +101,5 @@ class HiddenMarkov:
         return [math.log((seen.get(tag, 0) + rest) / n) for tag, n in zip(self.tags, self.counts, strict=True)]
 
 
-def _words(source: Source) -> Sequence[str]:
+def _words(source: Value) -> Sequence[str]:
     return source.split() if isinstance(source, str) else source

@@ -99,10 +99,10 @@ def language_baselines(
     6
     """
     running = bundle.recipe.train.chunk is not None
-    codec = bundle.codecs.written
+    codec = bundle.sides.tokenizer
     letters = codec.options.tokens.kind in ("characters", "graphemes")
-    fitted = LanguageBaselines.fit(sequences(bundle.codecs, train, running), len(codec), letters, bundle.recipe.ngrams)
-    both = fitted.chosen(sequences(bundle.codecs, dev, running))
+    fitted = LanguageBaselines.fit(sequences(bundle.sides, train, running), len(codec), letters, bundle.recipe.ngrams)
+    both = fitted.chosen(sequences(bundle.sides, dev, running))
     for name, metrics in language_figures(both, bundle, dev).items():
         note(f"baseline on dev: {name}: " + "  ".join(f"{key} {shown(key, value)}" for key, value in metrics.items()))
     return both
@@ -116,6 +116,6 @@ def language_figures(baselines: LanguageBaselines, bundle: Bundle, texts: Sequen
     >>> sorted(language_figures(both, tiny(), ["abc"]))
     ['6-gram', 'window of 8']
     """
-    ids = sequences(bundle.codecs, texts, bundle.recipe.train.chunk is not None)
+    ids = sequences(bundle.sides, texts, bundle.recipe.train.chunk is not None)
     tokens = sum(map(len, ids))
     return {name: figures(bundle, texts, logprob, tokens) for name, logprob in baselines.logprobs(ids).items()}

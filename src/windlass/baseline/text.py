@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from windlass.data.examples import Source, joined
-
-Pairs = Sequence[tuple[Source, str]]
-"""(source, target) of training examples."""
+from windlass.data.examples import Pairs, Value, as_text
 
 
 @dataclass(frozen=True)
@@ -32,18 +29,18 @@ class Baseline:
     joiner: str = ""
     count: int | None = None
 
-    def predict(self, sources: Sequence[Source]) -> list[str]:
+    def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return an output for every source."""
         return [self.joiner.join(filter(None, map(self._one, self._units(source)))) for source in sources]
 
-    def _units(self, source: Source) -> Sequence[str]:
+    def _units(self, source: Value) -> Sequence[str]:
         if self.unit == "word":
             return source.split() if isinstance(source, str) else source
         if self.unit == "last part":
             return [source if isinstance(source, str) else source[-1]]
         if self.unit == "first words":
-            return joined(source).split()[: self.count]
-        return joined(source) if self.unit == "letter" else [joined(source)]
+            return as_text(source).split()[: self.count]
+        return as_text(source) if self.unit == "letter" else [as_text(source)]
 
     def _one(self, unit: str) -> str:
         return self.table.get(unit, unit if self.default is None else self.default)
@@ -98,7 +95,7 @@ def letter_by_letter(train: Pairs) -> Baseline:
     joiner = " " if spaced else ""
     seen: list[tuple[str, str]] = []
     for given, target in train:
-        source = joined(given)
+        source = as_text(given)
         symbols = target.split() if spaced else list(target)
         parts: list[list[str]] = [[] for _ in source]
         for j, symbol in enumerate(symbols if source else []):

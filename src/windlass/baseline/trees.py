@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.baseline.text import Pairs
-from windlass.data.examples import Source
+from windlass.data.examples import Pairs, Value
 from windlass.data.trees import Tree, joined_tokens, with_words
 
 RIGHT, COMMONEST = "right-branching", "commonest tree of its length"
@@ -30,7 +29,7 @@ class TreeGuess:
     inner: str
     shapes: Mapping[str, str]  # by the number of words
 
-    def predict(self, sources: Sequence[Source]) -> list[str]:
+    def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a tree for every source."""
         return [self._one(source.split() if isinstance(source, str) else source) for source in sources]
 

@@ -59,7 +59,7 @@ def generate_command(
         seed=seed,
         block_ngrams=block_ngrams,
     )
-    if new := bundles[0].codecs.written.unknown(prompt):
+    if new := bundles[0].sides.tokenizer.unknown(prompt):
         say(f"the model has never seen {', '.join(map(repr, new[:5]))} of the prompt: taken as unknown")
     pieces = generate(bundles, prompt, options, tuple(stop or ()))
     print(prompt, end="", flush=True)
@@ -79,7 +79,7 @@ def tell_evaluation(folder: Path, bundles: list[Bundle], examples: Sequence[Exam
     first, texts = bundles[0], [e.target for e in examples]
     both = LanguageBaselines.load(folder)
     cheap = {} if both is None else language_figures(both, first, texts)
-    ids = [n for text in texts for n in first.codecs.written.encode(text)]
+    ids = [n for text in texts for n in first.sides.tokenizer.encode(text)]
     content: dict[str, Any] = {
         "metrics": _rounded(found.metrics),
         "baselines": {name: _rounded(metrics) for name, metrics in cheap.items()},

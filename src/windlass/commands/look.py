@@ -12,12 +12,10 @@ import typer
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
-from windlass.data.dialogs import read_dialogs
-from windlass.data.doctor import examine
-from windlass.data.running import examine_texts
+from windlass.data.corpus import examine
 from windlass.demo.names import SCRIPTS
 from windlass.demo.run import demonstrate
-from windlass.experiment.data import splitter
+from windlass.experiment.data import sides_of
 from windlass.recipe import default, parse
 from windlass.tasks import TASKS
 from windlass.training.progress import RichProgress
@@ -44,11 +42,7 @@ def doctor(
         raise WindlassError(f"no task {task!r}: {nearest(task, TASKS)}")
     own = parse(default(task))
     options = reading(columns(source, target, alignment, format, second), own)
-    if TASKS[task].reads_nothing:
-        report = examine_texts(files, options, dev)
-    else:
-        reader = read_dialogs if TASKS[task].turns else None
-        report = examine(files, options, dev, TASKS[task].target, splitter(own), reader)
+    report = examine(files, options, dev, sides_of(own), TASKS[task].reader)
     if json_:
         content = {
             "train": report.train,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +19,9 @@ from windlass.commands import flags
 from windlass.commands.lines import portions
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
-from windlass.data.documents import DocumentCodec, given
-from windlass.data.examples import Source
-from windlass.data.pairs import PairCodec
 from windlass.experiment.data import examples_of
 from windlass.experiment.run import check_folder, load_baseline, save_baseline
-from windlass.inference.bench import Figure, bench, made_up, made_up_documents, peak_memory
+from windlass.inference.bench import MADE_UP, Figure, bench, peak_memory
 from windlass.inference.evaluate import evaluate
 from windlass.inference.quantise import quantise
 
@@ -50,20 +46,15 @@ def bench_command(
     bundle = Bundle.load(folder)
     if threads is not None:
         torch.set_num_threads(threads)
-    codec = bundle.codecs.source
-    texts: list[Source]
+    source = bundle.sides.source
     if file is None:
-        plain = made_up(codec.tokens)
-        texts = made_up_documents(codec.tokens) if isinstance(codec, DocumentCodec) else [*plain]
-        if isinstance(codec, PairCodec):
-            texts = [f"{first}\t{second}" for first, second in pairwise(plain)]
+        texts = source.random_values(MADE_UP)
         say("no file: made-up inputs, whose outputs may be longer or shorter than those of real ones")
     else:
-        texts = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
-        if not texts:
+        lines = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
+        if not lines:
             raise DataError(f"{file}: nothing to measure with: it has no line that is not blank")
-        if isinstance(codec, DocumentCodec):
-            texts = [given(text) if isinstance(text, str) else text for text in texts]
+        texts = [source.from_line(source.options, line) for line in lines]
     found = bench(bundle, texts, batch or (1, 32), seconds)
     about: dict[str, Any] = {
         "threads": torch.get_num_threads(),

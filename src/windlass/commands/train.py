@@ -15,8 +15,7 @@ from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
-from windlass.data.examples import Source, joined
-from windlass.data.pairs import PairCodec, both
+from windlass.data.examples import Value, as_text
 from windlass.experiment.run import Data, Outcome, check_folder, pick, read_data, run
 from windlass.metrics.likelihood import shown
 from windlass.recipe import compose, merge, parse, setting
@@ -104,7 +103,7 @@ def _aside(data: Data, texts: bool) -> str:
     return f"the last {sum(len(e.target) for e in data.dev):,} characters are"
 
 
-def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Source) -> None:
+def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
     fitted = outcome.fitted
     if fitted.reason == "interrupted":
         say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
@@ -117,15 +116,16 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Source) 
     say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
-    whole = joined(example)
+    whole = as_text(example)
     text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
     say(f"model in {out}; next:")
     if outcome.bundle.task.reads_nothing:
         say(f"  {program()} generate {folder} --length 500")
         say(f"  {program()} evaluate {folder} test.txt")
         return
-    if isinstance(outcome.bundle.codecs.source, PairCodec):
-        first, second = map(shlex.quote, both(example))
+    columns = [shlex.quote(column) for column in outcome.bundle.sides.source.columns(example)]
+    if len(columns) == 2:
+        first, second = columns
         say(f"  printf '%s\\t%s\\n' {first} {second} | {program()} predict {folder}")
         say(f"  {program()} explain {folder} {first} --second {second} --out words.png")
         say(f"  {program()} evaluate {folder} test.tsv")

@@ -22,10 +22,11 @@ from windlass.commands.shared import NOTES, app, columns, load_bundles, read_for
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.data import conll
-from windlass.data.documents import DocumentCodec, given
-from windlass.data.examples import Source
+from windlass.data.examples import Value
 from windlass.data.findings import Findings
-from windlass.data.pairs import PairCodec
+from windlass.data.sides import SideOptions
+from windlass.data.sides.document import DocumentSource
+from windlass.data.sides.pair import PairSource
 from windlass.experiment.run import baseline_metrics
 from windlass.explain.attention import draw, explain, self_attention
 from windlass.explain.confusion import draw_confusion
@@ -170,7 +171,7 @@ def predict_command(
         raise WindlassError("greedy search finds one output: use --beam or --search sample for --nbest")
     if options is not None and options.kind == "beam" and nbest > options.size:
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
-    shape = conll.form(file, format or "auto", "text")
+    shape = conll.form(file, format or "auto", SideOptions())
     if shape is not None:
         if bundles[0].task.target != "tags":
             raise WindlassError(f"{file}: columns of words are for a model that tags, and this one does not")
@@ -180,13 +181,13 @@ def predict_command(
         raise WindlassError(f"--format {format}: what is predicted for is lines of text, or columns (conll, conllu)")
     done = unknown = cut = longer = 0
     tags = bundles[0].task.target == "tags"  # which are on the characters of the line
-    codec = bundles[0].codecs.source
-    pair, documents = isinstance(codec, PairCodec), isinstance(codec, DocumentCodec)
+    side = bundles[0].sides.source
+    pair = isinstance(side, PairSource)
     for lines in portions(file, bundles[0].recipe.data.max_length * (2 if pair else 1), say, as_is=tags):
         for number, line in enumerate(lines if pair else [], done + 1):
             if line and line.count("\t") != 1:
                 raise WindlassError(f"line {number}: a pair is two texts with one tab between them, not {line[:60]!r}")
-        texts: list[Source] = [given(line) if documents else line for line in lines]
+        texts = [side.from_line(side.options, line) for line in lines]
         for prediction in predict(bundles, texts, options, nbest, first_key=done):
             done += 1
             longer += prediction.places.unread > 0
@@ -290,11 +291,11 @@ def explain_command(
         raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None
     options = search_for(bundle, search, size=beam) if told else None
-    if second is not None and not isinstance(bundle.codecs.source, PairCodec):
+    if second is not None and not isinstance(bundle.sides.source, PairSource):
         raise WindlassError("--second is for a model that judges pairs, and this one reads one text")
-    source: Source = text if second is None else (text, second)
-    if isinstance(bundle.codecs.source, DocumentCodec):
-        source = given(_file_or_text(text))
+    source: Value = text if second is None else (text, second)
+    if isinstance(side := bundle.sides.source, DocumentSource):
+        source = side.from_line(side.options, _file_or_text(text))
         text = shorten(text, 60)
     found = explain(bundle, source, target, options)
     if found.places.unread:
@@ -302,7 +303,7 @@ def explain_command(
         say(f"the model does not read the last {unread} of it, or what is too long in its sentences")
     if found.unknown:
         say(_never_seen(found))
-    if target is not None and (new := bundle.codecs.target.unknown(target)):
+    if target is not None and (new := bundle.sides.target.unknown(target)):
         say(f"the model never writes {', '.join(map(repr, new[:5]))}: taken as unknown")
     draw([found], out)
     say(f"{text} -> {found.text}   (probability {found.confidence:.2f}); written to {out}")

@@ -20,12 +20,10 @@ from windlass.comparing.table import Comparison
 from windlass.comparing.trial import Failed, Trial, attempt, known, mark
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import write_bytes
-from windlass.data.examples import Source
+from windlass.data.examples import Pairs
 from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.recipe import Recipe, override
 from windlass.training.processes import cores
-
-Pairs = Sequence[tuple[Source, str]]
 
 
 def compare(
@@ -141,7 +139,7 @@ def _all(
             course.ended(key, found[key])
             continue
         recipe = candidate.recipe.model_copy(update={"seed": seed})
-        before = known(folder, mark(recipe, fingerprint(examples)))
+        before = known(folder, mark(recipe, fingerprint(examples, recipe)))
         if before is not None and candidate.test is None:
             found[key] = Trial(**before["trial"] | {"test": None})
             course.ended(key, found[key], anew=False)

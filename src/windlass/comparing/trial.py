@@ -127,7 +127,7 @@ def attempt(
     True
     """
     recipe = candidate.recipe.model_copy(update={"seed": seed})
-    wanted = mark(recipe, fingerprint(data))
+    wanted = mark(recipe, fingerprint(data, recipe))
     record = known(folder, wanted)
     if record is None:
         trained = _train(candidate, recipe, data, folder, device, told, alone)
@@ -191,7 +191,7 @@ def _rate(bundle: Bundle, data: Data) -> float | None:
     """Predictions a second, after one that warms up."""
     if bundle.task.reads_nothing:
         texts = data.dev[:1]
-        ids = joined_ids([bundle.codecs.written.encode(e.target) for e in texts])
+        ids = joined_ids([bundle.sides.target.encode(e.target) for e in texts])
         began = time.perf_counter()
         evaluate([bundle], texts)
         return len(ids) / (time.perf_counter() - began)

@@ -17,6 +17,7 @@ from windlass.data.schemes import fault, marked, told
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
+    from windlass.data.sides import SideOptions
 
 Form = Literal["conll", "conllu"]
 
@@ -27,12 +28,14 @@ _SUFFIXES: dict[str, Form] = {".conllu": "conllu", ".conll": "conll", ".bio": "c
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # a range, which its words follow, or an empty node, which nobody wrote
 
 
-def form(path: str, format: str, target: str) -> Form | None:
+def form(path: str, format: str, sides: SideOptions) -> Form | None:
     """The form of a file, by what was asked for or by its name; None where it is another.
 
-    Where tags are wanted, a name that tells nothing is taken for columns.
+    For a task that tags words, a name that tells nothing is taken for columns.
 
-    >>> form("dev.conllu.gz", "auto", "tags"), form("dev.annotated", "auto", "tags"), form("a.tsv", "auto", "tags")
+    >>> from windlass.data.sides import SideOptions
+    >>> tags = SideOptions(source="words", target="tags")
+    >>> form("dev.conllu.gz", "auto", tags), form("dev.annotated", "auto", tags), form("a.tsv", "auto", tags)
     ('conllu', 'conll', None)
     """
     if format in ("conll", "conllu"):
@@ -41,7 +44,8 @@ def form(path: str, format: str, target: str) -> Form | None:
     last = suffixes[-1] if suffixes else ""
     if format != "auto" or last in (".tsv", ".tab", ".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq"):
         return None
-    return _SUFFIXES.get(last, "conll" if target == "tags" and "," not in path else None)
+    words = sides.source_side.word_by_word and sides.target_side.per_place
+    return _SUFFIXES.get(last, "conll" if words and "," not in path else None)
 
 
 @dataclass(frozen=True)
@@ -131,8 +135,14 @@ def _block(begin: int, gathered: list[str], form: Form, word: int, tag: int) -> 
     return Block(begin, tuple(gathered), rows, word, tag, "\t" if tabs else None)
 
 
-def examples(name: str, form: Form, options: DataOptions, found: Findings) -> Iterator[Example]:
-    """The sentences of a file as examples: words, and their tags separated by spaces."""
+def examples(name: str, form: Form, options: DataOptions, sides: SideOptions, found: Findings) -> Iterator[Example]:
+    """The sentences of a file as examples: words, and their tags."""
+    if not sides.target_side.per_place:
+        raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
+    if not sides.source_side.word_by_word:
+        raise DataError(f"{name}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
+    if options.alignment is not None or options.header != "auto":
+        raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
     for block in blocks(name, form, options, found):
         words, tags = block.words, block.tags
         wrong = _wrong(block, words, tags, options)
@@ -144,7 +154,7 @@ def examples(name: str, form: Form, options: DataOptions, found: Findings) -> It
             continue  # comments alone, or -DOCSTART-
         if marked(tags) and (ill := fault(told(tags), tags)):
             found.add(Finding(name, block.line, "ill-formed tags", f"{ill}: read as conlleval does", "kept"))
-        yield Example(words, (" ".join(tags),), None, Place(name, block.line))
+        yield Example(sides.read_source(words), (sides.read_target(tags),), None, Place(name, block.line))
 
 
 def _wrong(

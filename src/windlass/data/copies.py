@@ -11,38 +11,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.marks import UNK
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 
 
-def beyond(target: TextCodec, pieces: Sequence[str]) -> tuple[str, ...]:
+def beyond(target: Tokenizer, pieces: Sequence[str]) -> tuple[str, ...]:
     """The different pieces of a source that the target's vocabulary has not, in order: V, V + 1 ...
 
     >>> from windlass.data.tokens import TextOptions
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> beyond(codec, ["the", "city", "of", "Ulm", "near", "Ulm"])
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> beyond(tokenizer, ["the", "city", "of", "Ulm", "near", "Ulm"])
     ('Ulm', 'near')
     """
     return tuple(dict.fromkeys(piece for piece in pieces if piece and target.find(piece) == UNK))
 
 
-def held(target: TextCodec, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
+def held(target: Tokenizer, pieces: Sequence[str], more: Sequence[str]) -> list[int]:
     """The ids of a source's pieces in the extended vocabulary.
 
     >>> from windlass.data.tokens import TextOptions
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> held(codec, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> held(tokenizer, ["Ulm", "near", "the", "Ulm"], more=("Ulm", "near"))
     [7, 8, 6, 7]
     """
     extra = {piece: n for n, piece in enumerate(more, len(target))}
     return [extra[piece] if piece in extra else target.find(piece) for piece in pieces]
 
 
-def wanted(target: TextCodec, text: str, more: Sequence[str]) -> list[int]:
+def wanted(target: Tokenizer, text: str, more: Sequence[str]) -> list[int]:
     """The ids of a target, where what the vocabulary has not is as the source has it, or else unknown.
 
     >>> from windlass.data.tokens import TextOptions
-    >>> codec = TextCodec.fit(TextOptions(tokens="words"), ["the city of"])
-    >>> wanted(codec, "the city of Ulm on the Danube", more=("near", "Ulm"))
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words"), ["the city of"])
+    >>> wanted(tokenizer, "the city of Ulm on the Danube", more=("near", "Ulm"))
     [6, 4, 5, 8, 1, 6, 1]
     """
     extra = {piece: n for n, piece in enumerate(more, len(target))}

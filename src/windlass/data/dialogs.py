@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from windlass.core.errors import DataError
-from windlass.data.examples import Example, Place, Source
+from windlass.data.examples import Example, Place, Value
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings, tally
 from windlass.data.readers import DataOptions, DataPath, ReadResult
@@ -21,7 +21,7 @@ Turn = tuple[str | None, str]
 """Who speaks, where that is told, and what."""
 
 
-def said_before(turns: Sequence[str], history: int | None) -> Source:
+def said_before(turns: Sequence[str], history: int | None) -> Value:
     """What a reply answers to: the last so many turns, all of them for None; of one turn, its text.
 
     >>> said_before(("Hi.", "Hello!", "A table for two."), 2), said_before(("Hi.", "Hello!"), 1)

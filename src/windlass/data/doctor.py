@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 import numpy as np
 
-from windlass.core.errors import DataError
 from windlass.data import findings
-from windlass.data.examples import Example, Place, Split
+from windlass.data.examples import Example, Place, as_text
 from windlass.data.findings import Action, Finding, Findings
-from windlass.data.readers import DataOptions, DataPath, ReadResult, read
-from windlass.data.repeats import Pairs
-from windlass.data.store import View, keeping
+from windlass.data.readers import ReadResult
+from windlass.data.repeats import RepeatFinder
+from windlass.data.store import View
 
 RARE = 2  # a character seen at most so often has little chance of being learned
 
@@ -136,8 +134,8 @@ def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
 
 def _repeats(examples: Sequence[Example], found: Findings) -> None:
     """Pairs that come again, and sources whose answers differ. Both are kept: they may well be meant."""
-    pairs = Pairs(((e.text, e.targets) for e in examples), disk=isinstance(examples, View))
-    again, other = pairs.repeats(findings.MOST)
+    finder = RepeatFinder(((e.text, e.targets) for e in examples), disk=isinstance(examples, View))
+    again, other = finder.repeats(findings.MOST)
     for kind, what, repeats in (
         ("duplicate", "the same pair as", again),
         ("conflicting targets", "another target for the source of", other),
@@ -177,7 +175,7 @@ def rare_characters(
         counts: Counter[str] = Counter()
         first: dict[str, Place] = {}
         for example in chain.from_iterable(files):
-            for text in (example.text,) if side == "source" else example.targets:
+            for text in (example.text,) if side == "source" else map(as_text, example.targets):
                 counts.update(text)
                 for character in text:
                     if character not in first:
@@ -205,50 +203,8 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     lengths = {}
     if count:
         lengths["source"] = Lengths.of(e.text for e in chain.from_iterable(learned))
-        lengths["target"] = Lengths.of(t for e in chain.from_iterable(learned) for t in e.targets)
+        lengths["target"] = Lengths.of(as_text(t) for e in chain.from_iterable(learned) for t in e.targets)
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)
     rare = tuple(rare_characters(learned))
     return Report(count, len(held), lengths, (*findings, *found.entries), rare, notes, beyond)
-
-
-Reader = Callable[[DataPath, DataOptions], ReadResult]
-"""Another way to read a file, such as that of dialogs."""
-
-
-def examine(
-    paths: Sequence[DataPath],
-    options: DataOptions | None = None,
-    dev: DataPath | None = None,
-    target: str = "text",
-    document: Split | None = None,
-    reader: Reader | None = None,
-) -> Report:
-    """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
-
-    `target` is the kind of what comes out of the task that the files are for; `document` is as `read` has it; `reader`
-    is another way to read them.
-
-    >>> examine(["no-such-file.tsv"]).refused
-    True
-    """
-    if isinstance(paths, str):
-        paths = [paths]  # or its letters would be taken for files
-    lenient = (options or DataOptions()).model_copy(update={"strict": False})
-    own = reader or partial(read, target=target, document=document)
-    held = [] if dev is None else [_tried(dev, lenient, own)]
-    large = reader or partial(read, target=target, document=document, keep=keeping(paths))
-    return survey([_tried(path, lenient, large) for path in paths], held)
-
-
-def _tried(path: DataPath, options: DataOptions, reader: Reader) -> ReadResult:
-    try:
-        return reader(path, options)
-    except DataError as error:
-        name = path if isinstance(path, str) else str(path)
-        place, _, what = str(error).partition(": ")
-        file, _, line = place.rpartition(":")
-        if line.isdigit():
-            return ReadResult((), (Finding(file, int(line), "unusable", what, "refused"),))
-        what = what if place == name else str(error)
-        return ReadResult((), (Finding(name, 0, "unusable", what, "refused"),))

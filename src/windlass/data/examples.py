@@ -1,42 +1,52 @@
-"""What a reader finds in a file: examples, and the place each came from."""
+"""Examples, and the place in a file that each came from."""
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.errors import DataError
-from windlass.data.column import Column
+from windlass.data.growing import GrowingArray
 from windlass.data.repeats import firsts, hashes
-from windlass.data.trees import Tree
 
 Alignment = tuple[tuple[int, int], ...]
 """Gold links (source place, target place), both counted from 0."""
 
 
-Source = str | tuple[str, ...]
-"""What goes in: a text, or several (words of a sentence, a pair, sentences of a document, turns of a dialog)."""
+Value = Any
+"""What one side of an example holds, as its side reads it: a text, or a tuple of texts (the words of a sentence, the
+sentences of a document, a pair). It is hashable, and can be written as JSON."""
+Pairs = Sequence[tuple[Value, Value]]
+"""Sources and targets in memory."""
 
-
-Split = Callable[[str], Sequence[str]]
-"""A text to its sentences."""
 MANY = 2**17
 """Examples beyond which a split goes by hashes."""
-HOW = "give the sentences as a list (jsonl), or see source.splitter; tags are separated by spaces, or a list too"
 
 
-def joined(source: Source) -> str:
-    """A source as one text.
+def as_text(value: Value) -> str:
+    """A value as one text, for reports, splits and cheap baselines.
 
-    >>> joined("a cat"), joined(("a", "cat"))
-    ('a cat', 'a cat')
+    >>> as_text("a cat"), as_text(("a", "cat")), as_text(4.5)
+    ('a cat', 'a cat', '4.5')
     """
-    return source if isinstance(source, str) else " ".join(source)
+    if isinstance(value, str):
+        return value
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def frozen(value: Any) -> Value:
+    """A value with tuples for lists, as JSON and users have them.
+
+    >>> frozen(["a", ["b"]])
+    ('a', ('b',))
+    """
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -62,46 +72,20 @@ class Example:
     'k a t'
     """
 
-    source: Source
-    targets: tuple[str, ...]  # texts, labels, or tags separated by spaces
+    source: Value
+    targets: tuple[Value, ...]
     alignment: Alignment | None  # between the source and the first target
     place: Place
 
     @property
     def text(self) -> str:
         """The source as one text."""
-        return joined(self.source)
+        return as_text(self.source)
 
     @property
-    def target(self) -> str:
+    def target(self) -> Value:
         """The first right answer."""
         return self.targets[0]
-
-
-def cut(example: Example, target: str, document: Split | None = None) -> Example:
-    """Where the target is tags, or a tree, cut the source into the words that they belong to; a document, sentences.
-
-    >>> one = Example("a cat", ("DET NOUN",), None, Place("tags.tsv", 1))
-    >>> cut(one, "tags").source
-    ('a', 'cat')
-    """
-    if target not in ("tags", "tree"):
-        return example
-    source = example.source
-    parts = source if not isinstance(source, str) else tuple(source.split() if document is None else document(source))
-    if target == "tree":
-        try:
-            found = [Tree.read(text) for text in example.targets]
-        except DataError as error:
-            raise DataError(f"{example.place}: {error}") from None
-        if any(tree.words != parts for tree in found):
-            raise DataError(f"{example.place}: the words of the tree are not those of the sentence")
-        return replace(example, source=parts, targets=tuple(map(str, found)))
-    for tags in example.targets:
-        if len(tags.split()) != len(parts):
-            what, how = ("words", "both are separated by spaces") if document is None else ("sentences", HOW)
-            raise DataError(f"{example.place}: {len(parts)} {what} but {len(tags.split())} tags; {how}")
-    return replace(example, source=parts)
 
 
 def group(examples: Iterable[Example]) -> list[Example]:
@@ -112,8 +96,8 @@ def group(examples: Iterable[Example]) -> list[Example]:
     >>> [(e.source, e.targets) for e in merged]
     [('a', ('x', 'y'))]
     """
-    first: dict[Source, Example] = {}
-    targets: dict[Source, dict[str, None]] = {}
+    first: dict[Value, Example] = {}
+    targets: dict[Value, dict[Value, None]] = {}
     for example in examples:
         first.setdefault(example.source, example)
         targets.setdefault(example.source, {}).update(dict.fromkeys(example.targets))
@@ -171,7 +155,7 @@ def aside(sources: Iterable[str], count: int, fraction: float, seed: int, disk: 
     if count <= MANY:
         yield from _drawn(normal, fraction, seed).tolist()
         return
-    key, digests = seed.to_bytes(8, "big"), Column(np.int64, disk)
+    key, digests = seed.to_bytes(8, "big"), GrowingArray(np.int64, disk)
     for source in normal:
         digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
         digests.append(int.from_bytes(digest, "big", signed=True))
@@ -180,7 +164,7 @@ def aside(sources: Iterable[str], count: int, fraction: float, seed: int, disk: 
         yield from (block <= last).tolist()
 
 
-def _last(digests: Column[np.int64], wanted: int) -> int:
+def _last(digests: GrowingArray[np.int64], wanted: int) -> int:
     """The largest digest that is taken, so that so many are, or as few more as can be, and some are left."""
     counts = np.zeros(2**16, dtype=np.int64)  # by their first bits, so that few have to be sorted
     largest = [int(block.max()) for block in digests.blocks()]

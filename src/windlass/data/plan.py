@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.data.column import Column
-from windlass.data.store import Tokens
+from windlass.data.growing import GrowingArray
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
 SORTED = 2**18  # about so many examples are sorted at a time
@@ -24,11 +23,11 @@ MOST_PILES = 256  # in which they are held until then, each a file on disk
 SAMPLE = 2**16  # so many tell into which piles they fall
 
 
-class Plan(NamedTuple):
+class EpochPlan(NamedTuple):
     """An epoch: keys in the order of their length, where batches begin in it (and the end), the places that each batch
     has, padding too, and the batches' turns."""
 
-    order: Column[np.int32]
+    order: GrowingArray[np.int32]
     bounds: NDArray[np.int64]
     cells: NDArray[np.int64]
     turns: NDArray[np.int64]
@@ -40,53 +39,53 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Planner:
+class EpochPlanner:
     """Plans epochs: the same for the same seed and number, wherever the examples are held.
 
-    >>> from windlass.data.store import Encoded
-    >>> data = Tokens(Encoded([5] * n, [6] * n) for n in (9, 1, 3, 2))
-    >>> plan = Planner(data, source_end=True, target_end=True, batch_tokens=12, seed=1, shuffle=False).plan(0)
+    >>> costs = GrowingArray(np.int32, disk=False)
+    >>> costs.extend(np.array([10, 2, 4, 3], dtype=np.int32))
+    >>> plan = EpochPlanner(costs, costs, batch_tokens=12, seed=1, shuffle=False).plan(0)
     >>> [plan.keys(batch) for batch in plan.turns]
     [[1, 3, 2], [0]]
     """
 
-    examples: Tokens
-    source_end: bool  # whether a mark is put on every source
-    target_end: bool
+    source_costs: GrowingArray[np.int32]  # places of each example in a batch
+    target_costs: GrowingArray[np.int32]
     batch_tokens: int
     seed: int
     shuffle: bool
 
-    def plan(self, number: int) -> Plan:
+    def plan(self, number: int) -> EpochPlan:
         """The plan of an epoch."""
-        order, begins, cells = Column(np.int32, self.examples.disk), array("q"), array("q")
+        order, begins, cells = GrowingArray(np.int32, self.source_costs.disk), array("q"), array("q")
         rest, done = np.zeros((2, 0), dtype=np.int32), 0  # sizes of what is in no batch yet, and how many are in one
         for keys, sizes in self._sorted(number):
             order.extend(keys)
             rest = np.concatenate([rest, sizes], axis=1)
-            starts, end = self._cut(rest.max(0), last=len(order) == len(self.examples))
+            starts, end = self._cut(rest.max(0), last=len(order) == len(self.source_costs))
             if starts:
                 begins.extend(done + start for start in starts)
                 widths = np.maximum.reduceat(rest[:, :end], starts, axis=1).sum(0, dtype=np.int64)
                 cells.extend((widths * np.diff(starts, append=end)).tolist())
             rest, done = rest[:, end:], done + end
         found = np.asarray(cells, dtype=np.int64)
-        return Plan(order, np.append(np.asarray(begins, dtype=np.int64), done), found, self._turns(number, len(found)))
+        return EpochPlan(
+            order, np.append(np.asarray(begins, dtype=np.int64), done), found, self._turns(number, len(found))
+        )
 
     def _turns(self, number: int, batches: int) -> NDArray[np.int64]:
         if not self.shuffle:
             return np.arange(batches)
         bits = np.random.PCG64([self.seed, number])
-        bits.advance(len(self.examples))  # past what blurs the lengths
+        bits.advance(len(self.source_costs))  # past what blurs the lengths
         return np.random.Generator(bits).permutation(batches)
 
     def _blurred(self, number: int) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.float64]]]:
         """Block by block: the first example's key, sizes (2, N) in source and target, and lengths to sort by."""
         generator, first = np.random.Generator(np.random.PCG64([self.seed, number])), 0
-        for sources, targets in zip(self.examples.sources.blocks(), self.examples.targets.blocks(), strict=True):
+        for sources, targets in zip(self.source_costs.blocks(), self.target_costs.blocks(), strict=True):
             sizes = np.empty((2, len(sources)), dtype=np.int32)
-            sizes[0] = np.maximum(sources + int(self.source_end), 1)
-            sizes[1] = np.where(targets < 0, 0, targets + int(self.target_end))
+            sizes[0], sizes[1] = np.maximum(sources, 1), targets
             lengths = sizes.max(0).astype(np.float64)
             if self.shuffle:
                 lengths *= generator.uniform(1 - NOISE, 1 + NOISE, len(lengths))
@@ -95,10 +94,10 @@ class Planner:
 
     def _edges(self, number: int) -> NDArray[np.float64]:
         """Lengths that part the examples into piles of about `SORTED`."""
-        piles = min(MOST_PILES, -(-len(self.examples) // SORTED))
+        piles = min(MOST_PILES, -(-len(self.source_costs) // SORTED))
         if piles <= 1:
             return np.zeros(0)
-        step = -(-len(self.examples) // SAMPLE)
+        step = -(-len(self.source_costs) // SAMPLE)
         # Copies: a view would hold all of its block.
         sample = np.sort(np.concatenate([lengths[::step].copy() for _, _, lengths in self._blurred(number)]))
         return np.unique(sample[np.arange(1, piles) * len(sample) // piles])
@@ -106,7 +105,7 @@ class Planner:
     def _sorted(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         """Keys from short to long and their sizes (2, N), a pile at a time."""
         edges = self._edges(number)
-        piles = [Column(np.int64, self.examples.disk) for _ in range(len(edges) + 1)]
+        piles = [GrowingArray(np.int64, self.source_costs.disk) for _ in range(len(edges) + 1)]
         for first, sizes, lengths in self._blurred(number):
             # The bits of numbers above 0 have the order of the numbers.
             rows = np.column_stack([lengths.view(np.int64), np.arange(first, first + len(lengths)), *sizes])

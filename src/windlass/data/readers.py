@@ -18,15 +18,17 @@ from windlass.core.errors import DataError
 from windlass.core.fitting import Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.data import conll, tables, treebank
-from windlass.data.examples import Alignment, Example, Place, Source, Split, cut, joined
+from windlass.data.examples import Alignment, Example, Place, Value, as_text
 from windlass.data.files import undecoded
 from windlass.data.findings import Action, Finding, Findings, tally
+from windlass.data.sides import CellError, SideOptions, SourceSide, TargetSide
 from windlass.data.store import Keep
 
 DataPath = str | Path | Sequence[str | Path]
 """A file; or two line-parallel ones (and a third with alignments), as a sequence or "train.en,train.de"."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_CONTROL_BUT_SPACE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tabs and line breaks
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 _LINK = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
@@ -87,11 +89,11 @@ class ReadResult:
 
 
 class _SkippedError(Exception):
-    """A row that cannot be used."""
+    """A row that cannot be used, and the column that makes it so."""
 
-    def __init__(self, side: int, kind: str, what: str) -> None:
+    def __init__(self, column: str, kind: str, what: str) -> None:
         super().__init__(what)
-        self.side, self.kind, self.what = side, kind, what
+        self.column, self.kind, self.what = column, kind, what
 
 
 def parse_alignment(text: str) -> Alignment | None:
@@ -105,132 +107,138 @@ def parse_alignment(text: str) -> Alignment | None:
     return tuple(links) if len(links) == len(matches) else None
 
 
-class _Rows:
+class _ExampleMaker:
     """Makes examples of rows and notes what is wrong with them."""
 
-    def __init__(
-        self, table: tables.Table, options: DataOptions, found: Findings, target: str, document: Split | None
-    ) -> None:
-        self.files = (*table.files, table.files[0])  # in the order of _SIDES
-        self.options, self.found, self.target = options, found, target
-        self.document = document
+    def __init__(self, table: tables.Table, options: DataOptions, sides: SideOptions, found: Findings) -> None:
+        source, target, alignment = table.files
+        self.files = {"source": source, "target": target, "alignment": alignment, "second text": source}
+        self.options, self.sides, self.found = options, sides, found
+        self.source, self.target = sides.source_side, sides.target_side
         self.stray: dict[str, tuple[int, int, int]] = {}  # by file: the first line, the last, how many
+        self.kept: list[tuple[str, str, str]] = []  # what is odd but stays, of the row that is being read
 
     def examples(self, rows: Iterator[tables.Row]) -> Iterator[Example]:
         for row in rows:
+            self.kept = []
             try:
-                first = self._source(row.source, row.line)
-                source = first if self.options.second is None else (joined(first), self._text(row.second, 3, row.line))
-                answers = row.target if isinstance(row.target, list) and row.target else [row.target]
-                if self.target == "tags" and isinstance(row.target, list):
-                    answers = [_tags(row.target)]
-                targets = tuple(dict.fromkeys(self._text(answer, 1, row.line) for answer in answers))
+                source = self._source(row)
+                answers = [self._target(answer, row.line) for answer in self.target.answers(row.target)]
+                targets = tuple(dict.fromkeys(answers))
                 alignment = self._alignment(row.alignment)
             except _SkippedError as skip:
-                self._add(row.line, skip.side, skip.kind, skip.what, "skipped")
+                self._add(row.line, skip.column, skip.kind, skip.what, "skipped")
                 continue
-            if self.options.second is not None and isinstance(source, tuple):
-                texts = [(0, source[0]), (3, source[1])]
-            elif self.document is not None:
-                texts = [(0, _LINE_BREAK.sub(" ", joined(source)).replace("\t", " "))]
-            else:
-                texts = [(0, joined(source))]
-            for side, text in (*texts, *((1, t) for t in targets)):
-                if control := _CONTROL.search(text):
-                    what = f"control character U+{ord(control.group()):04X} in the {_SIDES[side]}"
-                    self._add(row.line, side, "control character", what, "kept")
-            example = Example(source, targets, alignment, Place(self.files[0], row.line))
+            for column, kind, what in self.kept:
+                self._add(row.line, column, kind, what, "kept")
+            example = Example(source, targets, alignment, Place(self.files["source"], row.line))
             try:
-                yield cut(example, self.target, self.document)
-            except DataError as error:
-                what = str(error).removeprefix(f"{example.place}: ")
-                parts = "words" if self.document is None else "sentences"
-                kind = f"unequal numbers of {parts} and tags" if self.target == "tags" else "not a tree"
-                self._add(row.line, 1, kind, what, "skipped")
+                yield self.sides.match(example)
+            except CellError as error:
+                self._add(row.line, "target", error.kind, str(error), "skipped")
         for file, (begin, _, count) in self.stray.items():
             what = f"spaces around the text on {count} lines from here"
             self.found.add(Finding(file, begin, "stray space", what, "mended"))
 
-    def _add(self, line: int, side: int, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
-        self.found.add(Finding(self.files[side], line, kind, what, action))
+    def _add(self, line: int, column: str, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:
+        self.found.add(Finding(self.files[column], line, kind, what, action))
 
-    def _source(self, value: object, line: int) -> Source:
-        """A text; of a document also a list of its sentences."""
-        if self.document is None or not isinstance(value, list):
-            return self._text(value, 0, line)
-        parts = [part for part in value if isinstance(part, str)]
-        if len(parts) < len(value):
-            raise _SkippedError(0, "not text", "the source is a list, but not all in it is text")
-        self._text(" ".join(parts).strip(), 0, line)  # what would be wrong with it as one text
-        return tuple(" ".join(part.split()) for part in parts)
+    def _source(self, row: tables.Row) -> Value:
+        cell = self._tidy(row.source, "source", row.line, self.source.multiline)
+        if self.options.second is not None:
+            cell = cell, self._tidy(row.second, "second text", row.line, self.source.multiline)
+        try:
+            value = self.source.read(self.sides.source, cell)
+        except CellError as error:
+            raise _SkippedError("source", error.kind, str(error)) from None
+        return value if isinstance(cell, str) else self._checked(value, cell, self.source, "source")
 
-    def _text(self, value: object, side: int, line: int) -> str:
-        name = _SIDES[side]
-        if value is tables.MISSING:
-            column = {"source": self.options.source, "target": self.options.target, "second text": self.options.second}
-            raise _SkippedError(side, "missing column", f"no {name} column ({column[name]!r})")
-        if value is None:
-            value = ""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = str(value)
-        if not isinstance(value, str):
-            raise _SkippedError(side, "not text", f"the {name} is not text but {type(value).__name__}")
-        if bad := undecoded(value):
-            raise _SkippedError(side, "invalid UTF-8", bad)
-        text = value.strip()
-        if not text:
-            raise _SkippedError(side, "blank", f"the {name} is blank")
-        if text != value:
+    def _target(self, answer: object, line: int) -> Value:
+        cell = self._tidy(answer, "target", line, self.target.multiline)
+        try:
+            value = self.target.read(self.sides.target, cell)
+        except CellError as error:
+            raise _SkippedError("target", error.kind, str(error)) from None
+        return value if isinstance(cell, str) else self._checked(value, cell, self.target, "target")
+
+    def _checked(self, value: Value, cell: object, side: type[SourceSide | TargetSide], column: str) -> Value:
+        """A value whose cell is no text, unless it is blank or holds texts that cannot be used."""
+        if isinstance(cell, list):
+            text = as_text(value).strip()
+            self._check(text, text, column)
+            self._note_controls(text, column, side.multiline)
+        if side.blank(value):
+            raise _SkippedError(column, "blank", f"the {column} is blank")
+        return value
+
+    def _tidy(self, cell: object, column: str, line: int, multiline: bool) -> object:
+        """A cell without stray spaces and, unless they mean something, without line breaks."""
+        if isinstance(cell, str):
+            return self._text(cell, column, line, multiline)
+        if cell is tables.MISSING:
+            names = {"source": self.options.source, "target": self.options.target, "second text": self.options.second}
+            raise _SkippedError(column, "missing column", f"no {column} column ({names[column]!r})")
+        if isinstance(cell, list):
+            return [" ".join(part.split()) if isinstance(part, str) else part for part in cell]
+        if cell is None:
+            raise _SkippedError(column, "blank", f"the {column} is blank")
+        return cell
+
+    def _text(self, cell: str, column: str, line: int, multiline: bool) -> str:
+        text = cell.strip()
+        self._check(cell, text, column)
+        if text != cell:
             if self.found.strict:
-                self._add(line, side, "stray space", f"spaces around the {name}", "mended")
-            first, last, count = self.stray.get(self.files[side], (line, 0, 0))
-            self.stray[self.files[side]] = first, line, count + (line != last)
-        if _LINE_BREAK.search(text) and (self.document is None or side):  # lines may well be sentences
-            self._add(line, side, "line break", f"line break inside the {name}, now a space", "mended")
+                self._add(line, column, "stray space", f"spaces around the {column}", "mended")
+            first, last, count = self.stray.get(self.files[column], (line, 0, 0))
+            self.stray[self.files[column]] = first, line, count + (line != last)
+        if _CONTROL.search(text) is None:
+            return text
+        if not multiline and _LINE_BREAK.search(text):
+            self._add(line, column, "line break", f"line break inside the {column}, now a space", "mended")
             text = _LINE_BREAK.sub(" ", text)
-        if len(text) > self.options.max_length:
-            most = self.options.max_length
-            what = f"the {name} has {len(text)} characters, more than max_length {most}"
-            raise _SkippedError(side, "over-long", what)
+        self._note_controls(text, column, multiline)
         return text
+
+    def _note_controls(self, text: str, column: str, multiline: bool) -> None:
+        if control := (_CONTROL_BUT_SPACE if multiline else _CONTROL).search(text):
+            what = f"control character U+{ord(control.group()):04X} in the {column}"
+            self.kept.append((column, "control character", what))
+
+    def _check(self, cell: str, text: str, column: str) -> None:
+        """Refuse a cell whose text cannot be used."""
+        if bad := undecoded(cell):
+            raise _SkippedError(column, "invalid UTF-8", bad)
+        if not text:
+            raise _SkippedError(column, "blank", f"the {column} is blank")
+        if len(text) > self.options.max_length:
+            what = f"the {column} has {len(text)} characters, more than max_length {self.options.max_length}"
+            raise _SkippedError(column, "over-long", what)
 
     def _alignment(self, value: object) -> Alignment | None:
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
         if value is tables.MISSING:
-            raise _SkippedError(2, "missing column", f"no alignment column ({self.options.alignment!r})")
+            raise _SkippedError("alignment", "missing column", f"no alignment column ({self.options.alignment!r})")
         if isinstance(value, list):  # jsonl: [[0, 0], [1, 2]]
             value = " ".join("-".join(map(str, p)) if isinstance(p, list) else str(p) for p in value)
         links = parse_alignment(value) if isinstance(value, str) else None
         if links is None:
             shown = repr(value)[:60]
-            raise _SkippedError(2, "malformed alignment", f"alignment is not like '0-0 1-2' but {shown}")
+            raise _SkippedError("alignment", "malformed alignment", f"alignment is not like '0-0 1-2' but {shown}")
         return links
-
-
-_SIDES = ("source", "target", "alignment", "second text")
-
-
-def _tags(value: list[object]) -> str:
-    """Tags as a list, as the text that they are elsewhere."""
-    texts = [str(tag) for tag in value if isinstance(tag, str | int)]
-    if len(texts) < len(value) or any(len(text.split()) != 1 for text in texts):
-        raise _SkippedError(1, "not tags", "the target is a list, but not of tags, which are texts without a space")
-    return " ".join(texts)
 
 
 def read(
     path: DataPath,
     options: DataOptions | None = None,
-    target: str = "text",
-    document: Split | None = None,
+    sides: SideOptions | None = None,
     keep: Keep = tuple,
 ) -> ReadResult:
     """Read the examples of a file (or of line-parallel files), with everything that is wrong in it.
 
-    `target` is the kind of what comes out: with tags, a source is cut into the words that they belong to. Where the
-    source is a document, `document` cuts it into sentences; then a list of sentences is a source too, and a text keeps
-    its lines. `keep` holds the examples: in memory, or on disk with `Texts().take`.
+    `sides` says what the two sides of an example are, text to text by default. `keep` holds the examples: in memory, or
+    on disk with `ExampleStore().take`.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -239,46 +247,20 @@ def read(
     >>> [(e.source, e.target) for e in result.examples], result.findings[0].what
     ([('cat', 'k a t')], 'the target is blank')
     """
-    options = options or DataOptions()
-    found = Findings(strict=options.strict)
+    options, sides = options or DataOptions(), sides or SideOptions()
+    found, notes = Findings(strict=options.strict), list[str]()
     if isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
-        return _read_trees(str(path), options, found, target, keep)
-    shape = target if document is None else "text"
-    if isinstance(path, str | Path) and (form := conll.form(str(path), options.format, shape)):
-        if document is not None:
-            raise DataError(f"{path}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
-        return _read_conll(str(path), form, options, found, target, keep)
-    table = tables.table(path, options, found)
-    examples = keep(_Rows(table, options, found, target, document).examples(table.rows))
-    name = ",".join(dict.fromkeys(table.files))
+        name, format = str(path), "trees"
+        examples = keep(treebank.examples(name, options, sides, found, notes))
+    elif isinstance(path, str | Path) and (form := conll.form(str(path), options.format, sides)):
+        name, format = str(path), form
+        examples = keep(conll.examples(name, form, options, sides, found))
+    else:
+        table = tables.table(path, options, found)
+        name, format, notes = ",".join(dict.fromkeys(table.files)), table.format, table.notes
+        examples = keep(_ExampleMaker(table, options, sides, found).examples(table.rows))
     if not examples:
-        raise DataError(f"{name}: {_nothing_usable(found.entries, table.format)}")
-    entries = tuple(sorted(found.entries, key=lambda f: f.line))
-    return ReadResult(examples, entries, tuple(table.notes), found.beyond)
-
-
-def _read_conll(
-    name: str, form: conll.Form, options: DataOptions, found: Findings, target: str, keep: Keep
-) -> ReadResult:
-    if target != "tags":
-        raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
-    if options.alignment is not None or options.header != "auto":
-        raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
-    examples = keep(conll.examples(name, form, options, found))
-    if not examples:
-        raise DataError(f"{name}: {_nothing_usable(found.entries, form)}")
-    return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), (), found.beyond)
-
-
-def _read_trees(name: str, options: DataOptions, found: Findings, target: str, keep: Keep) -> ReadResult:
-    if target not in ("tree", "text"):
-        raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
-    if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
-        raise DataError(f"{name}: a file of trees has no columns; leave these options out")
-    notes: list[str] = []
-    examples = keep(treebank.examples(name, options, found, target == "text", notes))
-    if not examples:
-        raise DataError(f"{name}: {_nothing_usable(found.entries, 'trees')}")
+        raise DataError(f"{name}: {_nothing_usable(found.entries, format)}")
     return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes), found.beyond)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.data.column import BLOCK, Column
+from windlass.data.growing import BLOCK, GrowingArray
 
 PARTS = 64  # of what is on disk, one is sorted at a time
 
@@ -50,11 +50,11 @@ class Repeats(NamedTuple):
     firsts: list[int]
 
 
-class Pairs:
+class RepeatFinder:
     """Sources and their answers, as hashes, of which there may be more than memory holds.
 
-    >>> pairs = Pairs([("a", ["x", "y"]), ("b", ["x"]), ("a", ["y", "z"])], disk=False)
-    >>> again, other = pairs.repeats(most=10)
+    >>> finder = RepeatFinder([("a", ["x", "y"]), ("b", ["x"]), ("a", ["y", "z"])], disk=False)
+    >>> again, other = finder.repeats(most=10)
     >>> again.owners, again.firsts
     ([2], [0])
     >>> other.owners, other.firsts
@@ -63,7 +63,7 @@ class Pairs:
 
     def __init__(self, examples: Iterable[tuple[str, Iterable[str]]], disk: bool):
         # Number, hash of the source, that of it and the answer, owner: (N, 4). All pairs of a source are in one part.
-        self.parts = [Column(np.int64, disk) for _ in range(PARTS if disk else 1)]
+        self.parts = [GrowingArray(np.int64, disk) for _ in range(PARTS if disk else 1)]
         held, number = array("q"), 0
         for owner, (source, answers) in enumerate(examples):
             for answer in answers:

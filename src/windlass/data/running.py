@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from windlass.core.errors import DataError
@@ -62,7 +63,7 @@ def _unusable(line: str, options: DataOptions) -> tuple[str, str] | None:
 
 
 def from_memory(texts: Sequence[str], name: str) -> ReadResult:
-    """The same of texts in memory.
+    """Texts in memory as examples.
 
     >>> from_memory(["to be"], "train").examples[0].target
     'to be'
@@ -118,33 +119,16 @@ def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) ->
     return Report(len(learned), len(held), lengths, findings, tuple(rare_characters([learned], ("target",))), ())
 
 
-def examine_texts(paths: Sequence[str], options: DataOptions, dev: str | None = None) -> Report:
-    """Read whole files as text and report on them; a refused file is a finding too.
-
-    >>> examine_texts(["no-such-file.txt"], DataOptions()).refused
-    True
-    """
-    lenient = options.model_copy(update={"strict": False})
-    held = [] if dev is None else [_tried(dev, lenient)]
-    return survey_texts([_tried(path, lenient) for path in paths], held)
-
-
-def _tried(path: str, options: DataOptions) -> ReadResult:
-    try:
-        return read_texts(path, options)
-    except DataError as error:
-        return ReadResult((), (Finding(path, 0, "unusable", str(error).removeprefix(f"{path}: "), "refused"),))
-
-
-def joined_ids(texts: Sequence[Sequence[int]]) -> list[int]:
+def joined_ids(texts: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     """Texts as one: where there are several, each ends with the end mark.
 
-    >>> joined_ids([[5, 6]]), joined_ids([[5, 6], [7]])
+    >>> joined_ids([np.array([5, 6])]).tolist(), joined_ids([np.array([5, 6]), np.array([7])]).tolist()
     ([5, 6], [5, 6, 3, 7, 3])
     """
     if len(texts) == 1:
-        return list(texts[0])
-    return [n for text in texts for n in (*text, EOS)]
+        return texts[0]
+    end = np.array([EOS], dtype=np.int32)
+    return np.concatenate([part for text in texts for part in (text, end)])
 
 
 class Running:
@@ -162,8 +146,8 @@ class Running:
     [[[2], [2]], [[6], [10]]]
     """
 
-    def __init__(self, ids: Sequence[int], rows: int, chunk: int, seed: int, shuffle: bool) -> None:
-        if not ids:
+    def __init__(self, ids: Sequence[int] | NDArray[np.int32], rows: int, chunk: int, seed: int, shuffle: bool) -> None:
+        if not len(ids):
             raise DataError("there is no text to read")
         self.chunk, self.seed, self.shuffle = chunk, seed, shuffle
         parts = np.array_split(np.asarray(ids, dtype=np.int64), min(rows, len(ids)))

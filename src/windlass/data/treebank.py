@@ -15,6 +15,7 @@ from windlass.data.trees import Tree
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
+    from windlass.data.sides import SideOptions
 
 _SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".brackets")
 PENN = ".mrg"
@@ -75,18 +76,25 @@ def _end(every: list[tuple[int, str]], begin: int) -> int | None:
     return None
 
 
-def examples(name: str, options: DataOptions, found: Findings, reverse: bool, notes: list[str]) -> Iterator[Example]:
-    """The trees of a file as examples: a sentence and its tree, or, in `reverse`, a tree and its sentence.
+def examples(
+    name: str, options: DataOptions, sides: SideOptions, found: Findings, notes: list[str]
+) -> Iterator[Example]:
+    """The trees of a file as examples: a sentence and its tree or, where the target is a text, a tree and its sentence.
 
     >>> import tempfile
     >>> from windlass.data.readers import DataOptions
+    >>> from windlass.data.sides import SideOptions
     >>> path = Path(tempfile.mkdtemp()) / "a.mrg"
     >>> _ = path.write_text("( (S (NP-SBJ (PRP I)) (VP (VBP see) (NP (-NONE- *T*)))) )")
-    >>> said = []
-    >>> one = next(examples(str(path), DataOptions(), Findings(), False, said))
+    >>> sides = SideOptions(source="words", target={"tokens": "tree"})
+    >>> one = next(examples(str(path), DataOptions(), sides, Findings(), []))
     >>> one.source, one.target
     (('I', 'see'), '(S (NP (PRP I)) (VP (VBP see)))')
     """
+    if not sides.target_side.written:
+        raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
+    if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
+        raise DataError(f"{name}: a file of trees has no columns; leave these options out")
     cleaned = 0
     for line, text in texts(name, found):
         try:
@@ -104,10 +112,10 @@ def examples(name: str, options: DataOptions, found: Findings, reverse: bool, no
             continue
         cleaned += tree != whole
         sentence = tree.words
-        if reverse:
-            yield Example(str(tree), (" ".join(sentence),), None, Place(name, line))
-        else:
+        if sides.target_side.trees:
             yield Example(sentence, (str(tree),), None, Place(name, line))
+        else:
+            yield Example(str(tree), (" ".join(sentence),), None, Place(name, line))
     if cleaned:
         notes.append(f"{name}: function tags (NP-SBJ is NP) and traces (-NONE-) are left out, in {cleaned:,} trees")
 

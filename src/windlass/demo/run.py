@@ -12,9 +12,8 @@ from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
-from windlass.data.loader import Loader
 from windlass.demo.names import PlaceNames, place_names
-from windlass.experiment.run import baseline_metrics, encode, fit_codecs, read_data, run
+from windlass.experiment.run import baseline_metrics, encode, fit_sides, read_data, run
 from windlass.explain.attention import draw
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose
@@ -108,9 +107,9 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     True
     """
     data = read_data(recipe)
-    codecs = fit_codecs(recipe, data.train)
-    loader = Loader(encode(codecs, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
-    seconds = estimate(Bundle.new(recipe, codecs).model, loader, recipe.train).seconds * (1 + EVALUATION)
+    sides = fit_sides(recipe, data.train)
+    loader = sides.loader(encode(sides, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
+    seconds = estimate(Bundle.new(recipe, sides).model, loader, recipe.train).seconds * (1 + EVALUATION)
     # A machine that is busy for a moment looks slow: fewer epochs than teach anything are not planned for it.
     fewest = min(LEAST, recipe.train.epochs)
     epochs = max(fewest, min(recipe.train.epochs, int(60 * minutes / seconds)))

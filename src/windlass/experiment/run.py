@@ -1,9 +1,9 @@
-"""An experiment from files to a bundle: read, pick, fit codecs, build, train, judge beside a baseline."""
+"""An experiment from files to a bundle: read, pick, fit sides, build, train, judge beside a baseline."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -13,21 +13,19 @@ from torch import nn
 
 from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
-from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
+from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import write_bytes
-from windlass.data.codecs import TextCodec
-from windlass.data.documents import DocumentCodec
-from windlass.data.examples import Example, Source, group
-from windlass.data.loader import Encoded, Loader
+from windlass.data.encoded import Encoded
+from windlass.data.examples import Example, group
+from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
-from windlass.data.schemes import marked
-from windlass.data.sides import fit_source, fit_target, knowing
-from windlass.data.store import Tokens, View, some
-from windlass.data.tokens import TextOptions
+from windlass.data.sides import TARGETS
+from windlass.data.store import View, some
+from windlass.data.tokenizer import Tokenizer
 from windlass.encoders.pair import PairEncoder
 from windlass.experiment.auto import choose
-from windlass.experiment.data import Data, as_data, fingerprint, read_data
+from windlass.experiment.data import Data, as_data, fingerprint, read_data, sides_of
 from windlass.explain.render import curves
 from windlass.inference.evaluate import Evaluation, alignment_figures, evaluate
 from windlass.metrics import higher_is_better
@@ -51,7 +49,7 @@ __all__ = [
     "choose_baseline",
     "encode",
     "fingerprint",
-    "fit_codecs",
+    "fit_sides",
     "load_baseline",
     "load_vectors",
     "pick",
@@ -109,47 +107,41 @@ def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: N
     return parse(content)
 
 
-def fit_codecs(recipe: Recipe, train: Sequence[Example]) -> Codecs:
-    """Learn how text becomes ids.
+def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
+    """Fit the two sides to the training data.
 
-    >>> codecs = fit_codecs(Recipe(), as_data([("a", "b"), ("c", "d")], None, Recipe()).train)
-    >>> len(codecs.source)
-    5
+    >>> sides = fit_sides(Recipe(), as_data([("a", "b"), ("c", "d")], None, Recipe()).train)
+    >>> sides.source.sizes
+    {'source': 5}
     """
-    # One at a time, as they may come from a file.
-    sources: Iterator[Source] = (e.source for e in train)
-    targets = (e.target for e in train)
-    if recipe.vocabulary == "joint":
-        assert isinstance(recipe.source, TextOptions)  # the recipe was checked
-        both = TextCodec.fit(recipe.source, chain(sources, targets))
-        return Codecs(both, both)
-    source = fit_source(recipe.source, sources)
+    sides = Sides.fit(sides_of(recipe), train, recipe.vocabulary == "joint")
     embedding = recipe.model.source_embedding
     if isinstance(embedding, Vectors) and embedding.more:
-        source = knowing(source, words_of(embedding.path, embedding.size), embedding.more)
-    return Codecs(source, fit_target(recipe.target, targets))
+        source = sides.source.with_words(words_of(embedding.path, embedding.size), embedding.more)
+        sides = replace(sides, source=source)
+    return sides
 
 
-def encode(codecs: Codecs, examples: Sequence[Example]) -> list[Encoded]:
-    """Examples as ids.
+def encode(sides: Sides, examples: Sequence[Example]) -> list[Encoded]:
+    """Examples as arrays.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("a", "b")], Recipe())
-    >>> encode(fit_codecs(Recipe(), data.train), data.dev)
-    [Encoded(source=[4], target=[4], alignment=None, more=None)]
+    >>> [row.target.tolist() for row in encode(fit_sides(Recipe(), data.train), data.dev)]
+    [[4]]
     """
-    return codecs.examples(examples)
+    return [sides.encode_example(e) for e in examples]
 
 
-def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
+def unknown_note(sides: Sides, dev: Sequence[Example]) -> str | None:
     """Say which symbols of the dev set the training data does not have.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("z", "b")], Recipe())
-    >>> unknown_note(fit_codecs(Recipe(), data.train), data.dev)
+    >>> unknown_note(fit_sides(Recipe(), data.train), data.dev)
     "dev has symbols that train has not, read as unknown: source 'z' (1 example)"
     """
     parts = []
-    sources = [set(codecs.source.unknown(e.source)) for e in dev]
-    targets = [set(codecs.target.unknown(e.target)) for e in dev]
+    sources = [set(sides.source.unknown(e.source)) for e in dev]
+    targets = [set(sides.target.unknown(e.target)) for e in dev]
     for side, found in (("source", sources), ("target", targets)):
         symbols = sorted(set().union(*found)) if found else []
         if symbols:
@@ -162,26 +154,25 @@ def unknown_note(codecs: Codecs, dev: Sequence[Example]) -> str | None:
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
 
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> load_vectors(Bundle.new(Recipe(), Codecs(codec, codec)), print)
+    >>> load_vectors(Bundle.new(Recipe(), Sides.tiny()), print)
     """
     options = bundle.recipe.model
     encoder = bundle.model.encoder
     readers = [encoder.reader, encoder.other] if isinstance(encoder, PairEncoder) else [encoder]
     told = options.source_embedding
-    sides: list[tuple[str, Any, nn.Module | None, TextCodec]] = [
-        ("source", told, getattr(one, "embedding", None), bundle.codecs.source.tokens) for one in readers
+    tables: list[tuple[str, Any, nn.Module | None, Tokenizer | None]] = [
+        ("source", told, getattr(one, "embedding", None), bundle.sides.source.vocabulary) for one in readers
     ]
     if options.decoder is not None:
-        sides.append(
-            ("target", options.decoder.embedding, getattr(bundle.model.head, "embedding", None), bundle.codecs.written)
-        )
-    for side, embedding, module, codec in sides:
-        if isinstance(embedding, Vectors) and isinstance(module, Embedding):
-            words = [codec.token(i) for i in range(len(codec))]
+        own = getattr(bundle.model.head, "embedding", None)
+        tables.append(("target", options.decoder.embedding, own, bundle.sides.tokenizer))
+    for side, embedding, module, vocabulary in tables:
+        if isinstance(embedding, Vectors) and isinstance(module, Embedding) and vocabulary is not None:
+            words = [vocabulary.token(i) for i in range(len(vocabulary))]
             found = module.load(embedding.path, words)
-            share = 100 * found / max(1, len(codec.symbols))
-            note(f"{side}: {embedding.path} has vectors for {found} of {len(codec.symbols)} words ({share:.1f} %)")
+            count = len(vocabulary.symbols)
+            share = 100 * found / max(1, count)
+            note(f"{side}: {embedding.path} has vectors for {found} of {count} words ({share:.1f} %)")
             if not found:
                 raise DataError(f"{embedding.path}: has none of the {side}'s words: is it the right file?")
 
@@ -220,11 +211,11 @@ def run(
         bundle = (
             extended(base, recipe, data.train, observer.note)
             if base
-            else Bundle.new(recipe, fit_codecs(recipe, data.train))
+            else Bundle.new(recipe, fit_sides(recipe, data.train))
         )
         if base is None:
             load_vectors(bundle, observer.note)
-    recipe, codecs = bundle.recipe, bundle.codecs
+    recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.reads_nothing:
         learned, held = [e.target for e in data.train], [e.target for e in data.dev]
@@ -235,9 +226,9 @@ def run(
             observer.note(f"the corpus is held on disk; its baseline is fitted on {ENOUGH:,} examples of it")
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
-    if said := unknown_note(codecs, data.dev):
+    if said := unknown_note(sides, data.dev):
         observer.note(said)
-    if isinstance(codecs.source, DocumentCodec) and (said := codecs.source.left_out(chain(data.train, data.dev))):
+    if said := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
@@ -264,7 +255,7 @@ def run(
             )
     except WindlassError:
         if before is not None:  # what was set anew did not do: a later resume begins from what did
-            save_definition(out, before, codecs)
+            save_definition(out, before, sides)
         raise
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
     if rows:
@@ -282,17 +273,16 @@ def run(
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
     """Serve training data as batches: examples by length, or running text in its order.
 
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
     1
     """
-    options, seed, codecs = bundle.recipe.train, bundle.recipe.seed, bundle.codecs
+    options, seed, sides = bundle.recipe.train, bundle.recipe.seed, bundle.sides
     if options.chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
-        encoded = Tokens((codecs.encode(e.source, e.target, e) for e in train), disk)
-        return codecs.loader(encoded, options.batch_tokens, seed, shuffle=True)
-    ids = joined_ids([e.target or [] for e in encode(codecs, train)])
+        encoded = sides.store(map(sides.encode_example, train), disk)
+        return sides.loader(encoded, options.batch_tokens, seed, shuffle=True)
+    ids = joined_ids([sides.target.encode(e.target) for e in train])
     return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
 
 
@@ -317,9 +307,8 @@ def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
 def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     """The figures on dev while a model trains; where links are known and there is attention, alignment errors too.
 
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
     >>> data = as_data([("a", "b")], [("a", "b")], Recipe())
-    >>> sorted(dev_metrics(Bundle.new(Recipe(), Codecs(codec, codec)), data.dev))
+    >>> sorted(dev_metrics(Bundle.new(Recipe(), Sides.tiny()), data.dev))
     ['accuracy', 'cer', 'chrf']
     """
     metrics = evaluate([bundle], dev).metrics
@@ -345,23 +334,23 @@ def check_folder(out: Path, resume: bool) -> None:
 
 
 def _begun(recipe: Recipe, out: Path) -> Bundle:
-    codecs = Codecs.from_json(json.loads((out / "codecs.json").read_text(encoding="utf-8")))
-    return Bundle.new(recipe, codecs)
+    sides = Sides.from_json(json.loads((out / "codecs.json").read_text(encoding="utf-8")))
+    return Bundle.new(recipe, sides)
 
 
 def _open_folder(
     out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool
 ) -> None:
     """Write what a run begins with, or check that a resumed run still has the same data."""
-    mark = fingerprint(data)
+    mark = fingerprint(data, bundle.recipe)
     about = out / "training" / "data.json"
     if resume:
         if json.loads(about.read_text())["sha256"] != mark:
             raise TrainingError(f"{out}: its data has changed since the run began: put it back or start a new run")
-        save_definition(out, bundle.recipe, bundle.codecs)
+        save_definition(out, bundle.recipe, bundle.sides)
         return
     (out / "training").mkdir(parents=True)
-    save_definition(out, bundle.recipe, bundle.codecs)
+    save_definition(out, bundle.recipe, bundle.sides)
     if isinstance(baseline, LanguageBaselines):
         baseline.save(out)
     else:
@@ -382,8 +371,7 @@ def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
     dev = group(data.dev) if task.several_answers else data.dev
     pairs = [(e.source, e.target) for e in _sampled(data.train)]
     sources, answers = [e.source for e in dev], [e.targets for e in dev]
-    kinds = task.target, recipe.source.kind
-    return best_baseline(pairs, sources, answers, task.compared, *kinds, recipe.lead or task.lead)
+    return best_baseline(pairs, sources, answers, task.compared, sides_of(recipe), recipe.lead or task.lead)
 
 
 def _sampled(train: Sequence[Example]) -> Sequence[Example]:
@@ -394,7 +382,7 @@ def _sampled(train: Sequence[Example]) -> Sequence[Example]:
 def _measuring(task: str, examples: Sequence[Example]) -> Task:
     """A task with the figures that its examples call for: those of spans, where their tags mark spans."""
     found = TASKS[task]
-    return found.marking(found.target == "tags" and marked(tag for e in examples for tag in e.target.split()))
+    return found.marking(TARGETS[found.target].mark_spans(e.target for e in examples))
 
 
 def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Example]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import write_bytes
-from windlass.data.examples import Source, joined
+from windlass.data.examples import Value
 from windlass.decoding.options import SearchOptions
 from windlass.encoders.attention import AttentionEncoder
 from windlass.explain.document import draw_documents
@@ -20,18 +20,16 @@ from windlass.explain.render import Heat, sheet
 from windlass.inference.predict import predict, score
 
 
-def explain(bundle: Bundle, text: Source, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
+def explain(bundle: Bundle, text: Value, target: str | None = None, search: SearchOptions | None = None) -> Prediction:
     """Predict for one text, or force a given target, and return it with the attention on the way.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> found = explain(Bundle.new(Recipe(), Codecs(codec, codec)), "ab", target="ba")
+    >>> found = explain(Bundle.new(Recipe(), Sides.tiny()), "ab", target="ba")
     >>> len(found.attention), found.places.names
     (3, ('a', 'b', '</s>'))
     """
-    if not joined(text).strip():
+    if bundle.sides.source.blank(bundle.sides.read(text)):
         raise WindlassError("there is nothing to explain in a blank text")
     if target is not None and not target.strip():
         raise WindlassError("there is nothing to explain in a blank target")
@@ -41,26 +39,25 @@ def explain(bundle: Bundle, text: Source, target: str | None = None, search: Sea
     return replace(found, alternatives=())
 
 
-def self_attention(bundle: Bundle, text: Source) -> list[Heat]:
+def self_attention(bundle: Bundle, text: Value) -> list[Heat]:
     """What every place of a text looks at inside an encoder of self-attention: a table for every layer and head.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(model={"encoder": {"kind": "attention", "layers": 1}}), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(model={"encoder": {"kind": "attention", "layers": 1}}), Sides.tiny())
     >>> [heat.title for heat in self_attention(bundle, "ab")][:2]
     ['layer 1, head 1', 'layer 1, head 2']
     """
-    encoder, codecs = bundle.model.encoder, bundle.codecs
+    encoder, sides = bundle.model.encoder, bundle.sides
     if not isinstance(encoder, AttentionEncoder):
         raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
-    if not joined(text).strip():
+    value = sides.read(text)
+    if sides.source.blank(value):
         raise WindlassError("there is nothing to explain in a blank text")
-    batch = codecs.collate([codecs.encode(text)], [0]).to(bundle.device)
+    batch = sides.collate([sides.encode(value)], [0]).to(bundle.device)
     with torch.no_grad():
         _, seen = encoder.eval().watch(batch)
-    pieces = codecs.pieces(text)
+    pieces = sides.source.places(value).names
     return [
         Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}")
         for layer, heads in enumerate(seen, 1)

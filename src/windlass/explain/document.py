@@ -15,7 +15,7 @@ from pathlib import Path
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
-from windlass.data.codecs import SPACE_MARK
+from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain import fonts
 from windlass.explain.render import GREY, INK, save
 

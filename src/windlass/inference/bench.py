@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 from windlass.bundle import Bundle
-from windlass.core.marks import MARKS
-from windlass.data.codecs import TextCodec
-from windlass.data.examples import Source, joined
+from windlass.data.examples import Value, as_text
 from windlass.decoding.options import Greedy, SearchOptions
 from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
@@ -68,47 +65,17 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def made_up(codec: TextCodec, count: int = MADE_UP, longest: int = 24) -> list[str]:
-    """Texts of random symbols, for a model whose own inputs are not at hand; always the same ones.
-
-    >>> from windlass.data import TextOptions
-    >>> texts = made_up(TextCodec.fit(TextOptions(), ["abc"]), 3)
-    >>> len(texts), all(texts), texts == made_up(TextCodec.fit(TextOptions(), ["abc"]), 3)
-    (3, True, True)
-    """
-    draws = random.Random(1)
-    ids = range(len(MARKS), len(codec))
-    texts = [
-        codec.decode([draws.choice(ids) for _ in range(draws.randint(longest // 4, longest))]) for _ in range(count)
-    ]
-    return [text if text.strip() else codec.decode([ids[0]]) for text in texts]
-
-
-def made_up_documents(codec: TextCodec, count: int = MADE_UP, longest: int = 16) -> list[Source]:
-    """The same as documents, of up to so many sentences.
-
-    >>> from windlass.data import TextOptions
-    >>> len(made_up_documents(TextCodec.fit(TextOptions(), ["abc"]), 3))
-    3
-    """
-    draws = random.Random(2)
-    sentences = made_up(codec, MADE_UP)
-    return [tuple(draws.choices(sentences, k=draws.randint(longest // 4, longest))) for _ in range(count)]
-
-
 def bench(
-    bundle: Bundle, texts: Sequence[Source], batches: Sequence[int] = (1, 32), seconds: float = 3.0
+    bundle: Bundle, texts: Sequence[Value], batches: Sequence[int] = (1, 32), seconds: float = 3.0
 ) -> list[Figure]:
     """Measure a bundle by greedy search and by its own, in float32 and in 8 bits, with so many texts at once.
 
     Every figure is taken for about so many seconds, the texts over and over; ways are tried in turn, so that a machine
     that is busy for a while slows them all. A bundle that is in 8 bits is measured in 8 bits alone.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> found = bench(Bundle.new(Recipe(search="greedy"), Codecs(codec, codec)), ["cab", "abba"], [1], 0.01)
+    >>> found = bench(Bundle.new(Recipe(search="greedy"), Sides.tiny()), ["cab", "abba"], [1], 0.01)
     >>> sorted({figure.search for figure in found})
     ['greedy']
     """
@@ -121,7 +88,7 @@ def bench(
         searches = {"greedy": Greedy(length_factor=own.length_factor, length_plus=own.length_plus)}
     if own is not None and own.kind != "greedy":
         searches[f"beam {own.size}" if own.kind == "beam" else own.kind] = own
-    given = sorted((text for text in texts if joined(text).strip()), key=lambda text: len(joined(text)))
+    given = sorted((text for text in texts if as_text(text).strip()), key=lambda text: len(as_text(text)))
     found: list[Figure] = []
     for batch in batches:
         parts = [given[n : n + batch] for n in range(0, len(given), batch)]
@@ -137,7 +104,7 @@ def bench(
 class _Run:
     """One way to use a model, measured a little at a time."""
 
-    def __init__(self, bundle: Bundle, options: SearchOptions | None, parts: Sequence[Sequence[Source]]):
+    def __init__(self, bundle: Bundle, options: SearchOptions | None, parts: Sequence[Sequence[Value]]):
         self.bundle, self.options, self.parts = bundle, options, parts
         self.next = self.sentences = self.tokens = 0
         self.latencies: list[float] = []
@@ -148,7 +115,7 @@ class _Run:
         """Seconds so far."""
         return sum(self.latencies)
 
-    def _predict(self, part: Sequence[Source]) -> int:
+    def _predict(self, part: Sequence[Value]) -> int:
         every = predict([self.bundle], part, self.options, batch_tokens=sys.maxsize)
         return sum(len(prediction.answer.probabilities) for prediction in every)
 

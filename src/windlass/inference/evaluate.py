@@ -40,12 +40,10 @@ def evaluate(
 
     A language model predicts nothing: texts are scored, running text in so many `rows` side by side.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> sorted(evaluate([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]).metrics)
     ['accuracy', 'cer', 'chrf']
     """
@@ -70,12 +68,10 @@ def likelihoods(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[
 
     A word that is neither in the vocabulary nor copied counts as the unknown mark.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> sorted(likelihoods([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]))
     ['nats', 'perplexity']
     """
@@ -95,12 +91,10 @@ def alignment_figures(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     Every target token is linked to the source token it attends to most when it is written, or when it has been read
     (`links: reading`); the end marks are left out.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> one = Example("ab", ("ab",), ((0, 0), (1, 1)), Place("pairs.tsv", 1))
     >>> alignment_figures(bundle, [one])[1]["aer"]
     0.0

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from windlass.bundle import Bundle, Codecs
+from windlass.bundle import Bundle, Sides
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.marks import EOS, MARKS, UNK
 from windlass.core.records import Batch, Carry, Member, Prediction, TextAnswer
-from windlass.data.codecs import TextCodec
-from windlass.data.nothing import NothingCodec, NothingOptions
 from windlass.data.running import chunk_of
+from windlass.data.sides.nothing import NoSource, NothingOptions
+from windlass.data.sides.text import TextTarget
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.decoding.options import Sample, SearchOptions
 from windlass.decoding.search import SearchRequest, stream
@@ -37,7 +38,7 @@ def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1) -> Te
     Several bundles are an ensemble: the mean of their probabilities.
 
     >>> bundle = tiny()
-    >>> logprobs([bundle], bundle.codecs.target.encode("abcab")).shape
+    >>> logprobs([bundle], bundle.sides.tokenizer.encode("abcab")).shape
     torch.Size([5])
     """
     count = len(ids)
@@ -61,7 +62,7 @@ def _force(bundle: Bundle, values: Tensor, mask: Tensor) -> Tensor:
     head = bundle.model.head.eval()
     assert isinstance(head, TextHead)  # a language model writes text
     long = values.size(1)
-    columns = max(1, min(512, _CELLS // (values.size(0) * len(bundle.codecs.target))))
+    columns = max(1, min(512, _CELLS // (values.size(0) * len(bundle.sides.target))))
     carry: Carry | None = None
     found = []
     for begin in range(0, long, columns):
@@ -78,8 +79,8 @@ def token_logprobs(bundles: Sequence[Bundle], texts: Sequence[str], rows: int = 
     >>> token_logprobs([bundle], ["ab"])[0][0]
     [4, 5]
     """
-    codec = bundles[0].codecs.written
-    if any(b.codecs.target != codec for b in bundles[1:]):
+    codec = bundles[0].sides.tokenizer
+    if any(b.sides.tokenizer != codec for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     encoded = [codec.encode(text) for text in texts]
     if bundles[0].recipe.train.chunk is not None:
@@ -110,12 +111,12 @@ def _portions(order: Sequence[int], lines: Sequence[Sequence[int]], vocabulary: 
         yield portion
 
 
-def characters(codec: TextCodec, texts: Iterable[str], ends: bool) -> int | None:
+def characters(codec: Tokenizer, texts: Iterable[str], ends: bool) -> int | None:
     """How many characters texts have, line ends among them where a line's `ends` are scored; None of words.
 
     Words do not give back the blanks between them, and one never seen may be any.
 
-    >>> codec = tiny().codecs.target
+    >>> codec = tiny().sides.tokenizer
     >>> characters(codec, ["abc", "a"], ends=True)
     6
     """
@@ -141,16 +142,16 @@ def figures(bundle: Bundle, texts: Sequence[str], logprob: float, tokens: int) -
     1.0
     """
     ends = bundle.recipe.train.chunk is None
-    return likelihood(logprob, tokens, characters(bundle.codecs.written, texts, ends))
+    return likelihood(logprob, tokens, characters(bundle.sides.tokenizer, texts, ends))
 
 
-def sequences(codecs: Codecs, texts: Sequence[str], running: bool) -> list[list[int]]:
+def sequences(sides: Sides, texts: Sequence[str], running: bool) -> list[list[int]]:
     """Texts as ids, the way the model is judged by them: as they are, or lines with their end marks.
 
-    >>> sequences(tiny().codecs, ["ab"], running=False)
+    >>> sequences(tiny().sides, ["ab"], running=False)
     [[4, 5, 3]]
     """
-    return [[*codecs.written.encode(text), *([] if running else [EOS])] for text in texts]
+    return [[*sides.tokenizer.encode(text), *([] if running else [EOS])] for text in texts]
 
 
 def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Prediction]:
@@ -159,7 +160,7 @@ def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Pre
     >>> [len(p.answer.probabilities) for p in score_texts(tiny(), ["abc", "a"])]
     [3, 1]
     """
-    codec = bundle.codecs.written
+    codec = bundle.sides.tokenizer
     found = []
     for text, (ids, logp) in zip(texts, token_logprobs([bundle], texts, rows), strict=True):
         total = float(logp.sum())
@@ -195,7 +196,7 @@ def generate(
     options = options or bundles[0].recipe.search or Sample()
     if options.kind == "beam":
         raise RecipeError("a language model has no best text to search a beam for: use sample or greedy")
-    codec = bundles[0].codecs.written
+    codec = bundles[0].sides.tokenizer
     for bundle in bundles:
         bundle.model.eval()
     ids = codec.encode(prompt)
@@ -208,7 +209,7 @@ def generate(
     return _until((_piece(codec, token, n == 0 and not ids) for n, token in enumerate(tokens)), stop)
 
 
-def _piece(codec: TextCodec, token: int, first: bool) -> str:
+def _piece(codec: Tokenizer, token: int, first: bool) -> str:
     symbol = codec.symbols[token - len(MARKS)]
     if codec.options.tokens.kind == "words":
         return symbol if first else f" {symbol}"
@@ -239,10 +240,9 @@ def _until(pieces: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
 def tiny() -> Bundle:
     """A model of three letters that has learned nothing, for examples.
 
-    >>> tiny().codecs.target.symbols
+    >>> tiny().sides.tokenizer.symbols
     ('a', 'b', 'c')
     """
     recipe = compose("lm", None, [setting("model.decoder.size=8"), setting("model.decoder.embedding.size=4")])
     assert isinstance(recipe.target, TextOptions)
-    codec = TextCodec.fit(recipe.target, ["abc"])
-    return Bundle.new(recipe, Codecs(NothingCodec(NothingOptions()), codec))
+    return Bundle.new(recipe, Sides(NoSource(NothingOptions()), TextTarget.fit(recipe.target, ["abc"])))

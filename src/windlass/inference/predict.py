@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Hypothesis, Member, Memory, Places, Prediction, TextAnswer
-from windlass.data.examples import Source, joined
-from windlass.data.loader import Encoded
+from windlass.data.encoded import Encoded
+from windlass.data.examples import Value
 from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
-from windlass.inference.answers import answer, places
 from windlass.inference.language import score_texts
 
 BATCH_TOKENS = 4000
@@ -26,7 +26,7 @@ NO_PREDICTION = Prediction("", TextAnswer((), ()))
 
 def predict(
     bundles: Sequence[Bundle],
-    texts: Sequence[Source],
+    texts: Sequence[Value],
     options: SearchOptions | None = None,
     nbest: int = 1,
     batch_tokens: int | None = None,
@@ -36,18 +36,16 @@ def predict(
 
     `first_key` numbers the first input: samples do not depend on the portions in which inputs come.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> bundle = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> [p.text == "" for p in predict([bundle], ["", "cab"])][0]
     True
     """
     first = bundles[0]
     if first.task.reads_nothing:
         raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
-    if any(b.codecs.target != first.codecs.target for b in bundles[1:]):
+    if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     head = type(first.model.head)
     if options is not None and not head.searches:
@@ -55,21 +53,22 @@ def predict(
     options = options or first.recipe.search
     if nbest > 1 and options is not None and options.kind == "greedy":
         raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
-    numbers = [n for n, text in enumerate(texts) if joined(text).strip()]
-    encoded = [[b.codecs.encode(texts[n]) for n in numbers] for b in bundles]
+    given = [first.sides.read(text) for text in texts]
+    numbers = [n for n, value in enumerate(given) if not first.sides.source.blank(value)]
+    encoded = [[b.sides.encode(b.sides.read(texts[n])) for n in numbers] for b in bundles]
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
     predictions = [NO_PREDICTION] * len(texts)
     # All members read the same rows in the same batches: those that the first one's lengths make.
-    loader = first.codecs.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
+    loader = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
-        values = [texts[numbers[row]] for row in rows]
+        values = [given[numbers[row]] for row in rows]
         members = []
         with torch.inference_mode():
             for b, side in zip(bundles, encoded, strict=True):
-                batch = b.codecs.collate([side[row] for row in rows], rows).to(b.device)
+                batch = b.sides.collate([side[row] for row in rows], rows).to(b.device)
                 members.append(Member(b.model.head, b.encode(batch), batch, b.int8))
         keys = torch.tensor([first_key + numbers[row] for row in rows])
         request = SearchRequest(options, nbest, keys, _constraint(first, values))
@@ -79,28 +78,27 @@ def predict(
     return predictions
 
 
-def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Prediction]:
+def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:
     """Score given answers, with the attention on the way.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> score(Bundle.new(Recipe(), Codecs(codec, codec)), [("cab", "abc")])[0].text
+    >>> score(Bundle.new(Recipe(), Sides.tiny()), [("cab", "abc")])[0].text
     'abc'
     """
     if bundle.task.reads_nothing:
         return score_texts(bundle, [target for _, target in pairs])
-    codecs = bundle.codecs
-    encoded = [codecs.encode(source, target) for source, target in pairs]
+    sides = bundle.sides
+    given = [sides.read(source) for source, _ in pairs]
+    encoded = [sides.encode(value, target) for value, (_, target) in zip(given, pairs, strict=True)]
     found: list[Prediction] = [NO_PREDICTION] * len(pairs)
     bundle.model.eval()
-    for batch in codecs.loader(encoded, BATCH_TOKENS).epoch(0):
+    for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
             hypotheses = bundle.model.head.force(member.memory, moved)
-        values = [pairs[row][0] for row in rows]
+        values = [given[row] for row in rows]
         for row, prediction in zip(
             rows, _predictions(bundle, values, [member], [[h] for h in hypotheses]), strict=True
         ):
@@ -109,7 +107,7 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Source, str]]) -> list[Predictio
 
 
 def _predictions(
-    bundle: Bundle, values: Sequence[Source], members: Sequence[Member], ranked: Sequence[Sequence[Hypothesis]]
+    bundle: Bundle, values: Sequence[Value], members: Sequence[Member], ranked: Sequence[Sequence[Hypothesis]]
 ) -> list[Prediction]:
     """The hypotheses of every row as predictions, the alternatives behind the best."""
     memory = members[0].memory
@@ -118,7 +116,7 @@ def _predictions(
     words = _word_attention(members)
     found = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
-        read = places(bundle, value)
+        read = bundle.sides.source.places(value)
         level = read if lowest is memory else read.lowest
         weights = () if words is None else _rows(words.states[row].cpu(), [len(part.names) for part in read.within])
         one = [_prediction(bundle, value, hypothesis, read, level, mask[row], weights) for hypothesis in hypotheses]
@@ -128,14 +126,14 @@ def _predictions(
 
 def _prediction(
     bundle: Bundle,
-    value: Source,
+    value: Value,
     hypothesis: Hypothesis,
     read: Places,
     level: Places,
     mask: torch.Tensor,
     word_attention: tuple[tuple[float, ...], ...],
 ) -> Prediction:
-    text, typed = answer(bundle, hypothesis, value)
+    text, typed = bundle.sides.answer(hypothesis, value)
     attention = None
     if hypothesis.weights is not None:
         # Of an ensemble they may be those of another member, whose places differ.
@@ -151,7 +149,7 @@ def _prediction(
         confidence=hypothesis.confidence,
         attention=attention,
         word_attention=word_attention,
-        unknown=bundle.codecs.source.unknown(value),
+        unknown=bundle.sides.source.unknown(value),
         finished=hypothesis.finished,
     )
 
@@ -173,7 +171,7 @@ def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
     """Refuse an ensemble whose members would not mean the same by an id that is copied."""
     for others in encoded[1:]:
         for one, other in zip(encoded[0], others, strict=True):
-            if (one.more or {}).get("copy") != (other.more or {}).get("copy"):
+            if not np.array_equal(one.source.get("copy", ()), other.source.get("copy", ())):
                 raise DataError(
                     "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
                 )
@@ -187,9 +185,7 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     return max(200, 4000 // max(width, 2))
 
 
-def _constraint(bundle: Bundle, values: Sequence[Source]) -> Constraint | None:
+def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
     """What keeps outputs well-formed, for a target that must be."""
-    codecs = bundle.codecs
-    if not codecs.writes_trees:
-        return None
-    return WellFormed(codecs.written.symbols, [len(codecs.sentence(value)) for value in values], bundle.device)
+    brackets = bundle.sides.target.brackets(bundle.sides.source, values)
+    return None if brackets is None else WellFormed(*brackets, bundle.device)

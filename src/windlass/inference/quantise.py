@@ -15,11 +15,9 @@ from windlass.nn.packed import grow, levels, shrink
 def quantise(bundle: Bundle) -> Bundle:
     """The same model in 8 bits; the one that was given stays as it is. The scores it reached are not this one's.
 
-    >>> from windlass.bundle import Codecs
-    >>> from windlass.data import TextCodec, TextOptions
+    >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> codec = TextCodec.fit(TextOptions(), ["abc"])
-    >>> small = quantise(Bundle.new(Recipe(), Codecs(codec, codec)))
+    >>> small = quantise(Bundle.new(Recipe(), Sides.tiny()))
     >>> small.int8
     True
     >>> quantise(small)
@@ -30,6 +28,6 @@ def quantise(bundle: Bundle) -> Bundle:
         raise WindlassError("the model is in 8 bits already")
     if not levels():
         raise WindlassError("this build of torch has no 8-bit products for this machine: use the model as it is")
-    model = network(bundle.recipe, bundle.codecs)
+    model = network(bundle.recipe, bundle.sides)
     put(model, grow(shrink({name: tensor.cpu() for name, tensor in weights(bundle.model).items()})))
-    return Bundle(bundle.recipe, bundle.codecs, model.eval(), {}, int8=True)
+    return Bundle(bundle.recipe, bundle.sides, model.eval(), {}, int8=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.core.fitting import Gives, Needs, Term
+from windlass.data.corpus import EXAMPLES, CorpusReader
 from windlass.metrics import higher_is_better, score
 
 
@@ -27,7 +28,7 @@ class Task:
     target: str = "text"  # the kind of target it gives
     span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
     forced: tuple[str, ...] = ()  # reported too: how likely the right answers are, by forced decoding
-    turns: bool = False  # examples are the turns of dialogs
+    reader: CorpusReader = EXAMPLES  # how its data is read: as examples, dialogs, or running text
     lead: int | None = None  # what comes out is about what the source begins with: words of that baseline
 
     @property
@@ -38,6 +39,11 @@ class Task:
         True
         """
         return self.sources == ("none",)
+
+    @property
+    def turns(self) -> bool:
+        """Whether examples are the turns of dialogs."""
+        return self.reader.dialogs
 
     @property
     def higher_is_better(self) -> bool:

@@ -1,5 +1,6 @@
 """What comes next in a text."""
 
+from windlass.data.corpus import RUNNING_TEXT
 from windlass.tasks.base import Task
 
 LM = Task(
@@ -8,5 +9,6 @@ LM = Task(
     metrics=("nats", "perplexity", "bpc"),
     metric="nats",
     sources=("none",),
+    reader=RUNNING_TEXT,
 )
 """Language modelling: mean negative log likelihood a token, perplexity, bits a character."""

@@ -1,5 +1,6 @@
 """What is said next."""
 
+from windlass.data.corpus import DIALOGS
 from windlass.tasks.base import Task
 
 REPLY = Task(
@@ -9,6 +10,6 @@ REPLY = Task(
     metric="perplexity",
     forced=("perplexity",),
     sources=("document", "text"),
-    turns=True,
+    reader=DIALOGS,
 )
 """Dialogs: how likely the right replies are, BLEU, and how varied replies are."""

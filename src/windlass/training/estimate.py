@@ -60,7 +60,8 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     """Try a few typical batches and the largest; weights, gradients and random numbers stay as they were.
 
     >>> from windlass.core.records import Scored
-    >>> from windlass.data.loader import Encoded, Loader
+    >>> from windlass.data import Sides
+    >>> sides = Sides.tiny()
     >>> class Unigram(nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -68,7 +69,7 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     ...     def forward(self, batch, carry=None, sampling_prob=0.0):
     ...         tokens = batch.target.values[batch.target.mask]
     ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
-    >>> estimate(Unigram(), Loader([Encoded([5], [6])], 8, 1, True), TrainOptions(epochs=2)).parameters
+    >>> estimate(Unigram(), sides.loader([sides.encode("a", "b")], 8), TrainOptions(epochs=2)).parameters
     8
     """
     sizes = loader.cells(0) if isinstance(loader, Loader) else [_cells(batch) for batch in loader.epoch(0)]

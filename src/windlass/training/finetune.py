@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from windlass.bundle import Bundle, Codecs
+from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
-from windlass.data.examples import Example, Source
+from windlass.data.examples import Example
 from windlass.recipe import Recipe
 
 Note = Callable[[str], None]
@@ -45,33 +44,23 @@ def same_model(before: Recipe, now: Recipe, what: str) -> None:
 def extended(base: Bundle, recipe: Recipe, train: Sequence[Example], note: Note) -> Bundle:
     """A bundle ready to be trained further: symbols it has never seen get new, random rows at the end of its tables.
 
-    >>> from windlass.data.codecs import TextCodec
+    >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
-    >>> codec = TextCodec.fit(Recipe().source, ["abc"])
-    >>> base = Bundle.new(Recipe(), Codecs(codec, codec))
+    >>> base = Bundle.new(Recipe(), Sides.tiny())
     >>> grown = extended(base, Recipe(), [Example("z", ("b",), None, Place("pairs.tsv", 1))], print)
     new symbols: source 'z'
-    >>> len(grown.codecs.source) - len(base.codecs.source)
-    1
+    >>> grown.sides.source.sizes
+    {'source': 8}
     """
     same_model(base.recipe, recipe, "a model that is trained further")
-    sources: Iterator[Source] = (e.source for e in train)
-    targets = (e.target for e in train)
-    new_target: tuple[str, ...] = ()
-    if recipe.vocabulary == "joint":
-        codec, new_source = base.codecs.written.extend(chain(sources, targets))
-        codecs = Codecs(codec, codec)
-    else:
-        source, new_source = base.codecs.source.extend(sources)
-        target, new_target = base.codecs.target.extend(targets)
-        codecs = Codecs(source, target)
+    sides, new_source, new_target = base.sides.extend(train, recipe.vocabulary == "joint")
     said = [
         f"{side} {', '.join(map(repr, new[:8]))}{' ...' if len(new) > 8 else ''}"
         for side, new in (("source", new_source), ("target", new_target))
         if new
     ]
     note(f"new symbols: {'; '.join(said)}" if said else "no new symbols: the vocabulary stays as it is")
-    grown = Bundle.new(recipe, codecs)
+    grown = Bundle.new(recipe, sides)
     before = dict(base.model.named_parameters()) | dict(base.model.named_buffers())
     with torch.no_grad():
         for name, tensor in [*grown.model.named_parameters(), *grown.model.named_buffers()]:

@@ -38,8 +38,8 @@ from windlass.training.team import Alone, Gradients, Team
 class Batches(Protocol):
     """Where batches come from; the plan of an epoch depends on its number only.
 
-    >>> from windlass.data.loader import Loader
-    >>> source: Batches = Loader([], batch_tokens=8, seed=1, shuffle=True)
+    >>> from windlass.data import Sides
+    >>> source: Batches = Sides.tiny().loader([], batch_tokens=8)
     """
 
     def batches(self, number: int) -> int:
@@ -75,7 +75,7 @@ def fit(
 
     >>> from tempfile import mkdtemp
     >>> from windlass.core.records import Scored
-    >>> from windlass.data.loader import Encoded, Loader
+    >>> from windlass.data import Sides
     >>> from windlass.training.observe import Silent
     >>> class Unigram(nn.Module):
     ...     def __init__(self):
@@ -84,7 +84,8 @@ def fit(
     ...     def forward(self, batch, carry=None, sampling_prob=0.0):
     ...         tokens = batch.target.values[batch.target.mask]
     ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
-    >>> loader = Loader([Encoded([5], [6])], batch_tokens=8, seed=1, shuffle=True)
+    >>> sides = Sides.tiny()
+    >>> loader = sides.loader([sides.encode("a", "b")], batch_tokens=8, seed=1, shuffle=True)
     >>> fitted = fit(
     ...     Unigram(), loader, lambda m: {"score": m.logits[6].item()}, "score", True, TrainOptions(epochs=2),
     ...     Path(mkdtemp()), Silent(), lambda m, scores: None, seed=1)

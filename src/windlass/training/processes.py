@@ -44,9 +44,9 @@ def choose_processes(
 ) -> int:
     """The number of processes of a run that would take `seconds` alone; what was tried is noted.
 
-    >>> from windlass.data.loader import Loader
+    >>> from windlass.data import Sides
     >>> choose_processes(
-    ...     nn.Linear(1, 1), Loader([], 8, 1, True), TrainOptions(), Path(), 1, "cpu", seconds=5.0, note=print)
+    ...     nn.Linear(1, 1), Sides.tiny().loader([], 8), TrainOptions(), Path(), 1, "cpu", seconds=5.0, note=print)
     1
     """
     if options.processes != "auto":

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from windlass.core.errors import DataError
 
 BLOCK = 2**18
-"""How many numbers of a file are in memory at once, where all of them are needed one after the other."""
+"""How many numbers of a file are in memory at once while all of them are read in order."""
 
 Kind = TypeVar("Kind", bound=np.signedinteger)
 
@@ -89,18 +89,19 @@ def _full(error: OSError) -> DataError:
     return DataError(f"{cache_folder()}: cannot hold the data ({error.strerror}): make room, or set WINDLASS_CACHE")
 
 
-class Column(Generic[Kind]):
-    """Whole numbers of one kind; a slice of them is an array.
+class GrowingArray(Generic[Kind]):
+    """Whole numbers of one type, added at the end; a slice of them is an array.
 
-    >>> column = Column(np.int32, disk=True)
-    >>> column.append(7)
-    >>> column.extend(np.array([8, 9], dtype=np.int32))
-    >>> len(column), column[1:].tolist()
+    >>> numbers = GrowingArray(np.int32, disk=True)
+    >>> numbers.append(7)
+    >>> numbers.extend(np.array([8, 9], dtype=np.int32))
+    >>> len(numbers), numbers[1:].tolist()
     (3, [8, 9])
     """
 
     def __init__(self, kind: type[Kind], disk: bool):
         self.kind: np.dtype[Kind] = np.dtype(kind)
+        self.disk = disk
         self._bytes = Bytes(disk)
 
     def append(self, number: int) -> None:
@@ -123,9 +124,9 @@ class Column(Generic[Kind]):
     def blocks(self) -> Iterator[NDArray[Kind]]:
         """All of them, some at a time.
 
-        >>> column = Column(np.int64, disk=False)
-        >>> column.extend(np.arange(6))
-        >>> [len(block) for block in column.blocks()]
+        >>> numbers = GrowingArray(np.int64, disk=False)
+        >>> numbers.extend(np.arange(6))
+        >>> [len(block) for block in numbers.blocks()]
         [6]
         """
         for begin in range(0, len(self), BLOCK):

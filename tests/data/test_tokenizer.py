@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from windlass.core.errors import BundleError
 from windlass.core.marks import BOS, EOS, MARKS, PAD, UNK
 from windlass.core.options import members
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions, TokenOptions
 
 KINDS = sorted(set(members(TokenOptions)) - {"tree"})  # of any text; trees are in test_trees.py
@@ -25,7 +25,7 @@ TEXTS = [
     "cafe\u0301 in Zürich, 한국어",
     "<s> <unk> </s> <pad> ▁ underscores",
 ] * 3
-CODECS = {kind: TextCodec.fit(TextOptions(tokens={"kind": kind}), TEXTS) for kind in KINDS}
+CODECS = {kind: Tokenizer.fit(TextOptions(tokens={"kind": kind}), TEXTS) for kind in KINDS}
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)  # half characters included
 KNOWN_TEXT = st.text(st.sampled_from(sorted({c for t in TEXTS for c in unicodedata.normalize("NFC", t)})))
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +89,7 @@ def test_training_texts_have_nothing_unknown_and_come_back(kind: str) -> None:
 @kinds
 def test_a_codec_survives_json(kind: str) -> None:
     codec = CODECS[kind]
-    again = TextCodec.from_json(json.loads(json.dumps(codec.to_json())))
+    again = Tokenizer.from_json(json.loads(json.dumps(codec.to_json())))
     assert again == codec
     assert again.encode(TEXTS[4]) == codec.encode(TEXTS[4])
 
@@ -106,7 +106,7 @@ def test_a_text_that_spells_a_mark_does_not_become_one(kind: str, mark: str) -> 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_word_unk_in_a_text_is_text_even_if_its_letters_are_new(kind: str) -> None:
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind}), ["unk unk k"])
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind}), ["unk unk k"])
     assert codec.decode(codec.encode("<unk>")) == "\ufffdunk\ufffd"
 
 
@@ -114,7 +114,7 @@ def test_every_kind_of_token_cuts_differently() -> None:
     text = "the lowest na\u0308\u0323he"  # the letter with two marks is no single code point
     cuts = {}
     for kind in KINDS:
-        codec = TextCodec.fit(TextOptions(tokens={"kind": kind}), [*TEXTS, text])
+        codec = Tokenizer.fit(TextOptions(tokens={"kind": kind}), [*TEXTS, text])
         cuts[kind] = tuple(codec.pieces(text))
     assert len(set(cuts.values())) == len(KINDS), cuts
     assert cuts["words"] == ("the", "lowest", unicodedata.normalize("NFC", "na\u0308\u0323he"))
@@ -126,7 +126,7 @@ def test_every_kind_of_token_cuts_differently() -> None:
 def test_every_normal_form_gives_other_tokens() -> None:
     text = "ﬁ 각 e\u0301"
     found = {
-        form: tuple(TextCodec.fit(TextOptions(normal_form=form), [text]).pieces(text))
+        form: tuple(Tokenizer.fit(TextOptions(normal_form=form), [text]).pieces(text))
         for form in ("NFC", "NFD", "NFKC", "NFKD", "none")
     }
     assert len(set(found.values())) == 5
@@ -135,10 +135,10 @@ def test_every_normal_form_gives_other_tokens() -> None:
 
 
 def test_decomposed_tokens_are_decoded_composed_unless_nothing_is_normalised() -> None:
-    decomposed = TextCodec.fit(TextOptions(normal_form="NFD"), ["각"])
+    decomposed = Tokenizer.fit(TextOptions(normal_form="NFD"), ["각"])
     assert len(decomposed.encode("각")) == 3
     assert decomposed.decode(decomposed.encode("각")) == "각"
-    raw = TextCodec.fit(TextOptions(normal_form="none"), ["e\u0301"])
+    raw = Tokenizer.fit(TextOptions(normal_form="none"), ["e\u0301"])
     assert raw.decode(raw.encode("e\u0301")) == "e\u0301"
 
 
@@ -146,13 +146,13 @@ def test_decomposed_tokens_are_decoded_composed_unless_nothing_is_normalised() -
 def test_plain_ascii_is_cleaned_like_any_text(form: str) -> None:
     plain = "".join(map(chr, range(128)))
     for lower in (False, True):
-        codec = TextCodec.fit(TextOptions(normal_form=form, lowercase=lower), [])
+        codec = Tokenizer.fit(TextOptions(normal_form=form, lowercase=lower), [])
         assert codec.clean(plain) == codec.clean(plain + "ü").removesuffix(codec.clean("ü"))
 
 
 def test_lower_case_is_chosen_and_stays_in_the_normal_form() -> None:
-    assert TextCodec.fit(TextOptions(), ["Ab"]).pieces("Ab") == ["A", "b"]
-    lower = TextCodec.fit(TextOptions(lowercase=True, normal_form="NFC"), ["AbİÉ"])
+    assert Tokenizer.fit(TextOptions(), ["Ab"]).pieces("Ab") == ["A", "b"]
+    lower = Tokenizer.fit(TextOptions(lowercase=True, normal_form="NFC"), ["AbİÉ"])
     assert lower.pieces("AbÉ") == ["a", "b", "é"]
     assert lower.unknown("aBİé") == ()
     assert lower.clean("H\u0331") == "\u1e96"  # only the small letter has a composed form
@@ -161,9 +161,9 @@ def test_lower_case_is_chosen_and_stays_in_the_normal_form() -> None:
 @pytest.mark.parametrize("kind", ["characters", "graphemes", "words"])
 def test_what_is_rarer_than_min_count_is_unknown(kind: str) -> None:
     texts = ["x y y", "x"]
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind, "min_count": 2}), texts)
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind, "min_count": 2}), texts)
     assert "y" in codec.symbols
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind, "min_count": 3}), texts)
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind, "min_count": 3}), texts)
     assert codec.unknown("x y") == (("x", " ", "y") if kind != "words" else ("x", "y"))
 
 
@@ -176,26 +176,26 @@ def test_min_count_is_not_an_option_where_it_would_change_nothing(kind: str) -> 
 @pytest.mark.parametrize("kind", ["words", "bpe", "unigram"])
 def test_size_is_the_most_ids(kind: str) -> None:
     texts = [f"word{n} number {n % 7} of them" for n in range(200)]
-    small = TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 40}), texts)
-    large = TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 80}), texts)
+    small = Tokenizer.fit(TextOptions(tokens={"kind": kind, "size": 40}), texts)
+    large = Tokenizer.fit(TextOptions(tokens={"kind": kind, "size": 80}), texts)
     assert len(small) == 40
     assert 40 < len(large) <= 80
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_punctuation_is_never_part_of_a_word_piece(kind: str) -> None:
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind}), ["hat, hat, hat,"] * 9)
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind}), ["hat, hat, hat,"] * 9)
     assert all(len(symbol) == 1 for symbol in codec.symbols if "," in symbol)
 
 
 def test_a_space_is_a_character_and_symbols_go_by_frequency() -> None:
-    codec = TextCodec.fit(TextOptions(), ["b b", "a b"])
+    codec = Tokenizer.fit(TextOptions(), ["b b", "a b"])
     assert codec.symbols == ("b", " ", "a")
     assert codec.encode("a b") == [6, 5, 4]
 
 
 def test_words_are_joined_by_one_space() -> None:
-    codec = TextCodec.fit(TextOptions(tokens="words"), ["k a t"])
+    codec = Tokenizer.fit(TextOptions(tokens="words"), ["k a t"])
     assert codec.decode(codec.encode("  k  a\tt ")) == "k a t"
 
 
@@ -210,7 +210,7 @@ def test_decoding_skips_marks_and_shows_unknown(kind: str) -> None:
 
 @kinds
 def test_a_codec_fitted_on_nothing_still_works(kind: str) -> None:
-    codec = TextCodec.fit(TextOptions(tokens={"kind": kind}), [])
+    codec = Tokenizer.fit(TextOptions(tokens={"kind": kind}), [])
     assert set(codec.encode("a b")) - {4} == {UNK}
     assert codec.encode(" \t") == []
     assert codec.decode(codec.encode("a")) == "\ufffd"
@@ -231,13 +231,13 @@ def test_extending_moves_no_old_id_and_adds_what_is_new(kind: str) -> None:
     assert longer.decode(longer.encode(new)) == new
     for text in TEXTS:
         assert longer.encode(text) == codec.encode(text)
-    assert TextCodec.from_json(json.loads(json.dumps(longer.to_json()))) == longer
+    assert Tokenizer.from_json(json.loads(json.dumps(longer.to_json()))) == longer
 
 
 @kinds
 def test_extending_by_the_same_texts_adds_nothing(kind: str) -> None:
     tokens = {"kind": kind, "size": 60} if kind in ("words", "bpe", "unigram") else {"kind": kind, "min_count": 4}
-    codec = TextCodec.fit(TextOptions(tokens=tokens), TEXTS)
+    codec = Tokenizer.fit(TextOptions(tokens=tokens), TEXTS)
     longer, added = codec.extend(TEXTS)
     assert added == ()
     assert longer == codec
@@ -246,17 +246,17 @@ def test_extending_by_the_same_texts_adds_nothing(kind: str) -> None:
 REPEATED = [f"{a}{b} {b}{a}ing, {a}est" for a in ("low", "new", "wid", "qu") for b in ("er", "ly", "x", "zz")]
 FIT = """
 import json, sys
-from windlass.data.codecs import TextCodec
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 for kind in ("bpe", "unigram"):
-    print(json.dumps(TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 60}), sys.argv[1:]).to_json()))
+    print(json.dumps(Tokenizer.fit(TextOptions(tokens={"kind": kind, "size": 60}), sys.argv[1:]).to_json()))
 """
 
 
 def test_a_fit_is_the_same_in_another_process() -> None:
     run = subprocess.run([sys.executable, "-c", FIT, *REPEATED], capture_output=True, text=True, check=True)
     for kind, line in zip(("bpe", "unigram"), run.stdout.splitlines(), strict=True):
-        here = TextCodec.fit(TextOptions(tokens={"kind": kind, "size": 60}), REPEATED)
+        here = Tokenizer.fit(TextOptions(tokens={"kind": kind, "size": 60}), REPEATED)
         assert json.loads(line) == here.to_json()
 
 
@@ -274,4 +274,4 @@ def test_a_fit_is_the_same_in_another_process() -> None:
 )
 def test_a_damaged_codec_is_a_clear_error(damage: dict[str, object]) -> None:
     with pytest.raises(BundleError, match="damaged codec"):
-        TextCodec.from_json(damage)
+        Tokenizer.from_json(damage)

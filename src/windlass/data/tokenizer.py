@@ -1,6 +1,6 @@
 """Text to ids and back.
 
-A codec is fitted on the training data, never changes, and is saved with the model as JSON. Ids 0 to 3 are
+A tokenizer is fitted on the training data, never changes, and is saved with the model as JSON. Ids 0 to 3 are
 marks (padding, unknown, start, end); no text can spell them.
 """
 
@@ -11,19 +11,20 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
+from random import Random
 from typing import Any, assert_never
 
 import regex
+import tokenizers
 from pydantic import ValidationError
-from tokenizers import Tokenizer
 
 from windlass.core.errors import BundleError
 from windlass.core.marks import MARKS, UNK
 from windlass.data import subwords
 from windlass.data.cutting import marked, unmarked
-from windlass.data.examples import Source, joined
 from windlass.data.tokens import BpeTokens, TextOptions, TreeTokens, UnigramTokens, WordTokens
 from windlass.data.trees import Tree, joined_tokens, shown
 
@@ -33,25 +34,19 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON can smuggle
 _GRAPHEME = regex.compile(r"\X")
 
 
-Ids = list[int] | list[list[int]]
-"""Ids in places; or in places of places, such as the letters of words."""
-Inputs = dict[str, Ids]
-"""What a codec makes of a source. `source` is always there."""
-
-
 def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:
     order = sorted(counts, key=lambda piece: (-counts[piece], piece))
     return [piece for piece in order if counts[piece] >= min_count][:room]
 
 
 @dataclass(frozen=True)
-class TextCodec:
+class Tokenizer:
     """Turns text into ids and ids into text.
 
-    >>> codec = TextCodec.fit(TextOptions(), ["tac", "cat", "a"])
-    >>> codec.encode("cat!"), codec.pieces("cat!"), codec.unknown("cat!")
+    >>> tokenizer = Tokenizer.fit(TextOptions(), ["tac", "cat", "a"])
+    >>> tokenizer.encode("cat!"), tokenizer.pieces("cat!"), tokenizer.unknown("cat!")
     ([5, 4, 6, 1], ['c', 'a', 't', '!'], ('!',))
-    >>> codec.decode([2, 5, 4, 6, UNK, 3, 0])
+    >>> tokenizer.decode([2, 5, 4, 6, UNK, 3, 0])
     'cat\ufffd'
     """
 
@@ -60,25 +55,25 @@ class TextCodec:
     model: str | None = None  # the pieces of bpe or unigram, as JSON
 
     @classmethod
-    def fit(cls, options: TextOptions, texts: Iterable[Source]) -> TextCodec:
-        """Choose the symbols from the training texts; of a source that is several texts, all together.
+    def fit(cls, options: TextOptions, texts: Iterable[str]) -> Tokenizer:
+        """Choose the symbols from the training texts.
 
-        >>> TextCodec.fit(TextOptions(tokens="words"), ["b a", "b"]).symbols
+        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b a", "b"]).symbols
         ('b', 'a')
         """
         tokens = options.tokens
         if isinstance(tokens, BpeTokens | UnigramTokens):
             empty = cls(options, ())
             size = tokens.size - len(MARKS) + 1  # the library counts its own unknown piece
-            cleaned = (empty.clean(joined(text)) for text in texts)
+            cleaned = (empty.clean(text) for text in texts)
             return cls._of_model(options, subwords.train(tokens.kind, size, cleaned))
         return cls.of_counts(options, cls(options, ())._count(texts))
 
     @classmethod
-    def of_counts(cls, options: TextOptions, counts: Counter[str]) -> TextCodec:
+    def of_counts(cls, options: TextOptions, counts: Counter[str]) -> Tokenizer:
         """Choose symbols by how often each was seen; not for bpe and unigram, which learn theirs.
 
-        >>> TextCodec.of_counts(TextOptions(), Counter("aab")).symbols
+        >>> Tokenizer.of_counts(TextOptions(), Counter("aab")).symbols
         ('a', 'b')
         """
         tokens = options.tokens
@@ -86,27 +81,32 @@ class TextCodec:
         return cls(options, tuple(_frequent(counts, tokens.min_count, _room(options, 0))))
 
     @classmethod
-    def _of_model(cls, options: TextOptions, model: str) -> TextCodec:
+    def _of_model(cls, options: TextOptions, model: str) -> Tokenizer:
         return cls(options, tuple(subwords.pieces(model)), model)
 
-    def _count(self, texts: Iterable[Source]) -> Counter[str]:
+    def _count(self, texts: Iterable[str]) -> Counter[str]:
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(self.cut(joined(text)))
+            counts.update(self.cut(text))
         return counts
 
     @cached_property
-    def _index(self) -> dict[str, int]:
+    def index(self) -> dict[str, int]:
+        """The id of every symbol.
+
+        >>> Tokenizer.fit(TextOptions(), ["ab"]).index
+        {'a': 4, 'b': 5}
+        """
         return {symbol: n for n, symbol in enumerate(self.symbols, len(MARKS))}
 
     @cached_property
-    def _tokenizer(self) -> Tokenizer:
+    def _pieces(self) -> tokenizers.Tokenizer:
         return subwords.load(self.model or "")
 
     def clean(self, text: str) -> str:
         """Bring a text into the chosen normal form and case.
 
-        >>> TextCodec.fit(TextOptions(lowercase=True), []).clean("E\u0301") == "\u00e9"
+        >>> Tokenizer.fit(TextOptions(lowercase=True), []).clean("E\u0301") == "\u00e9"
         True
         """
         if text.isascii():  # is in every normal form
@@ -124,7 +124,7 @@ class TextCodec:
     def cut(self, text: str) -> list[str]:
         """The surface of every token, where a token needs no trained model.
 
-        >>> TextCodec(TextOptions(tokens="words"), ()).cut("a cat")
+        >>> Tokenizer(TextOptions(tokens="words"), ()).cut("a cat")
         ['a', 'cat']
         """
         text = self.clean(text)
@@ -155,33 +155,34 @@ class TextCodec:
         text = " " + self.clean(text)
         if not text.strip():
             return [], []
-        found = self._tokenizer.encode(text)
+        found = self._pieces.encode(text)
         ids = [UNK if n == 0 else n + len(MARKS) - 1 for n in found.ids]
         shown = [text[a:b] if n == UNK else self.token(n) for n, (a, b) in zip(ids, found.offsets, strict=True)]
         return ids, shown
 
-    def encode(self, text: Source) -> list[int]:
+    def encode(self, text: str) -> list[int]:
         """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none.
 
-        >>> TextCodec.fit(TextOptions(tokens="words"), ["b a"]).encode("a c")
+        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b a"]).encode("a c")
         [4, 1]
         """
         if self.model is not None:
-            return self._subwords(joined(text))[0]
-        return [self._index.get(piece, UNK) for piece in self.cut(joined(text))]
+            return self._subwords(text)[0]
+        find = self.index.get
+        return [find(piece, UNK) for piece in self.cut(text)]
 
-    def pieces(self, text: Source) -> list[str]:
+    def pieces(self, text: str) -> list[str]:
         """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown.
 
-        >>> TextCodec.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
+        >>> Tokenizer.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
         ['▁a', '▁cat', '+']
         """
-        return self._subwords(joined(text))[1] if self.model is not None else self.cut(joined(text))
+        return self._subwords(text)[1] if self.model is not None else self.cut(text)
 
-    def unknown(self, text: Source) -> tuple[str, ...]:
-        """The different pieces of a text that the codec has never seen, in order.
+    def unknown(self, text: str) -> tuple[str, ...]:
+        """The different pieces of a text that training has not shown, in order.
 
-        >>> TextCodec.fit(TextOptions(), ["ab"]).unknown("zaza!")
+        >>> Tokenizer.fit(TextOptions(), ["ab"]).unknown("zaza!")
         ('z', '!')
         """
         pairs = zip(self.encode(text), self.pieces(text), strict=True)
@@ -190,11 +191,11 @@ class TextCodec:
     def token(self, number: int, more: Sequence[str] = ()) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
-        `more` are symbols beyond the codec's own, which a source brought with it. Of a tree, the place of a word with
-        its tag is shown as the tag.
+        `more` are symbols beyond the tokenizer's own, which a source brought with it. In a tree, the placeholder of a
+        word is shown as its tag.
 
-        >>> codec = TextCodec.fit(TextOptions(), ["ab"])
-        >>> codec.token(3), codec.token(6, more=["z"])
+        >>> tokenizer = Tokenizer.fit(TextOptions(), ["ab"])
+        >>> tokenizer.token(3), tokenizer.token(6, more=["z"])
         ('</s>', 'z')
         """
         if number < len(MARKS):
@@ -209,20 +210,20 @@ class TextCodec:
     def find(self, piece: str) -> int:
         """The id of a token by its name: what `token` turns round, UNK where there is none.
 
-        >>> TextCodec.fit(TextOptions(), ["ab"]).find("b")
+        >>> Tokenizer.fit(TextOptions(), ["ab"]).find("b")
         5
         """
-        return self._index.get(piece if self.model is None else piece.replace(SPACE_MARK, " "), UNK)
+        return self.index.get(piece if self.model is None else piece.replace(SPACE_MARK, " "), UNK)
 
     def decode(self, ids: Sequence[int], more: Sequence[str] = ()) -> str:
         """The text of ids. Marks are left out, but an unknown token is shown as U+FFFD.
 
-        `more` are symbols beyond the codec's own, which a source brought with it.
+        `more` are symbols beyond the tokenizer's own, which a source brought with it.
 
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.
 
-        >>> TextCodec.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, 3])
+        >>> Tokenizer.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, 3])
         'a k \ufffd'
         """
         first = len(MARKS)
@@ -244,41 +245,44 @@ class TextCodec:
     def __len__(self) -> int:
         return len(MARKS) + len(self.symbols)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """As a source: how many ids each of its inputs has.
+    def with_words(self, words: Iterable[str], most: int) -> Tokenizer:
+        """The same with ids for the first `most` words that it can meet and has none for yet.
 
-        >>> TextCodec.fit(TextOptions(), ["ab"]).sizes
-        {'source': 6}
+        >>> tokenizer = Tokenizer.fit(TextOptions(tokens="words", lowercase=True), ["a cat"])
+        >>> tokenizer.with_words(["a", "Dog", "dog", "two words", "emu", "fox"], 2).symbols
+        ('a', 'cat', 'dog', 'emu')
         """
-        return {"source": len(self)}
+        known = set(self.symbols)
+        new = dict.fromkeys(word for word in words if word not in known and self.cut(word) == [word])
+        return replace(self, symbols=(*self.symbols, *islice(new, most)))
 
-    def inputs(self, source: Source) -> Inputs:
-        """As a source: its ids by name of the input.
+    def random_texts(self, count: int, longest: int = 24) -> list[str]:
+        """Texts of random symbols, always the same ones.
 
-        >>> TextCodec.fit(TextOptions(), ["ab"]).inputs("ba")
-        {'source': [5, 4]}
+        >>> tokenizer = Tokenizer.fit(TextOptions(), ["abc"])
+        >>> texts = tokenizer.random_texts(3)
+        >>> len(texts), all(texts), texts == tokenizer.random_texts(3)
+        (3, True, True)
         """
-        return {"source": self.encode(source)}
+        draws = Random(1)
+        ids = range(len(MARKS), len(self))
+        lengths = (draws.randint(longest // 4, longest) for _ in range(count))
+        texts = [self.decode([draws.choice(ids) for _ in range(length)]) for length in lengths]
+        return [text if text.strip() else self.decode([ids[0]]) for text in texts]
 
-    @property
-    def tokens(self) -> TextCodec:
-        """As a source: the codec of the tokens that have vectors, which is this one."""
-        return self
-
-    def extend(self, texts: Iterable[Source]) -> tuple[TextCodec, tuple[str, ...]]:
-        """Add what new texts bring, with every old id unchanged. Returns the codec and what was added.
+    def extend(self, texts: Iterable[str]) -> tuple[Tokenizer, tuple[str, ...]]:
+        """Add what new texts bring, with every old id unchanged. Returns the tokenizer and the new symbols.
 
         `min_count` and `size` hold here too. To bpe and unigram, single characters are added.
 
-        >>> codec, added = TextCodec.fit(TextOptions(), ["ab"]).extend(["abc"])
-        >>> added, codec.encode("abc")
+        >>> tokenizer, added = Tokenizer.fit(TextOptions(), ["ab"]).extend(["abc"])
+        >>> added, tokenizer.encode("abc")
         (('c',), [4, 5, 6])
         """
-        known = self._index
+        known = self.index
         tokens = self.options.tokens
         if isinstance(tokens, BpeTokens | UnigramTokens) and self.model is not None:
-            letters = Counter(letter for text in texts for letter in self.clean(joined(text)) if letter not in known)
+            letters = Counter(letter for text in texts for letter in self.clean(text) if letter not in known)
             added = tuple(_frequent(letters, 1, None))
             model = subwords.add_characters(self.model, added) if added else self.model
             return type(self)._of_model(self.options, model), added
@@ -286,12 +290,12 @@ class TextCodec:
         counts = self._count(texts)
         new = Counter({piece: n for piece, n in counts.items() if piece not in known})
         added = tuple(_frequent(new, tokens.min_count, _room(self.options, len(self.symbols))))
-        return TextCodec(self.options, self.symbols + added), added
+        return Tokenizer(self.options, self.symbols + added), added
 
     def to_json(self) -> dict[str, Any]:
         """Everything `from_json` needs, as plain JSON values.
 
-        >>> TextCodec.fit(TextOptions(tokens="words"), ["b"]).to_json()["symbols"]
+        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b"]).to_json()["symbols"]
         ['b']
         """
         content: dict[str, Any] = {"options": self.options.model_dump(mode="json")}
@@ -300,19 +304,19 @@ class TextCodec:
         return content | {"symbols": list(self.symbols)}
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> TextCodec:
-        """The codec that `to_json` described.
+    def from_json(cls, content: dict[str, Any]) -> Tokenizer:
+        """The tokenizer that `to_json` described.
 
-        >>> codec = TextCodec.fit(TextOptions(tokens="unigram"), ["a cat"])
-        >>> TextCodec.from_json(codec.to_json()) == codec
+        >>> tokenizer = Tokenizer.fit(TextOptions(tokens="unigram"), ["a cat"])
+        >>> Tokenizer.from_json(tokenizer.to_json()) == tokenizer
         True
         """
         try:
             options = TextOptions.model_validate(content["options"])
             if isinstance(options.tokens, BpeTokens | UnigramTokens):
-                codec = cls._of_model(options, json.dumps(content["model"], ensure_ascii=False))
-                _ = codec._tokenizer  # a damaged model is found now, not in the first text
-                return codec
+                tokenizer = cls._of_model(options, json.dumps(content["model"], ensure_ascii=False))
+                _ = tokenizer._pieces  # a damaged model is found now, not in the first text
+                return tokenizer
             symbols = content["symbols"]
             if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
                 raise TypeError("symbols must be a list of strings")

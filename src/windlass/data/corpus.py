@@ -1,0 +1,210 @@
+"""How the data of a task is read, split and reported on: as examples, as dialogs, or as running text."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, final
+
+from windlass.core.errors import DataError
+from windlass.data.dialogs import read_dialogs
+from windlass.data.doctor import Report, survey
+from windlass.data.examples import Example, Place, aside, frozen, split
+from windlass.data.findings import Finding
+from windlass.data.readers import DataOptions, DataPath, ReadResult, read
+from windlass.data.running import from_memory, read_texts, split_end, survey_texts
+from windlass.data.sides import CellError, SideOptions
+from windlass.data.store import Keep, View, keeping
+
+SPLIT_SEED = 1
+"""The dev set does not depend on the recipe's seed, so that models of several seeds can be compared and joined."""
+TENTH, ENOUGH = 0.1, 10_000
+"""A tenth of the examples is set aside by default, but no more than this many: all are scored every epoch."""
+
+
+class CorpusReader(ABC):
+    """Reads the files of a task."""
+
+    dialogs: ClassVar[bool] = False
+    """Whether examples are the turns of dialogs."""
+
+    @abstractmethod
+    def read(
+        self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
+    ) -> ReadResult:
+        """Read a file. Running text is read `whole`, or line by line; `keep` holds examples in memory or on disk."""
+
+    @abstractmethod
+    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
+        """Make examples of data in memory: pairs, or texts."""
+
+    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+        """Report on data that has been read."""
+        return survey(train, dev)
+
+    @abstractmethod
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
+    ) -> tuple[Sequence[Example], Sequence[Example]]:
+        """Set a dev set aside, of a `fraction` of the examples or of as many as is usual. Returns (train, dev)."""
+
+    @property
+    def in_memory(self) -> CorpusReader:
+        """The reader of the same data in memory."""
+        return self
+
+
+def _share(fraction: float | None, count: int) -> float:
+    return fraction or min(TENTH, ENOUGH / max(1, count))
+
+
+@final
+class ExampleReader(CorpusReader):
+    """Examples of a source and a target: a row of a table, or a line of parallel files.
+
+    >>> EXAMPLES.from_memory([("a", "b")], "train", SideOptions()).examples[0].target
+    'b'
+    """
+
+    def read(
+        self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
+    ) -> ReadResult:
+        """Read a file in any format."""
+        return read(path, options, sides, keep)
+
+    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
+        """Make examples of pairs."""
+        if any(isinstance(item, str) for item in items):
+            raise DataError("give pairs of a source and a target; a list of texts is for task lm")
+        return ReadResult(tuple(_pair(item, Place(name, n), sides) for n, item in enumerate(items, 1)), ())
+
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
+    ) -> tuple[Sequence[Example], Sequence[Example]]:
+        """Set examples aside; none has a source that the rest has too."""
+        share = _share(fraction, len(examples))
+        if isinstance(examples, View):
+            return examples.parted(aside((e.text for e in examples), len(examples), share, SPLIT_SEED, disk=True))
+        return split(examples, share, SPLIT_SEED)
+
+
+def _pair(item: Any, place: Place, sides: SideOptions) -> Example:
+    try:
+        source, target = sides.read_source(frozen(item[0])), sides.read_target(frozen(item[1]))
+        if sides.source_side.blank(source):
+            raise CellError("blank", "the source is blank: leave it out")
+        if sides.target_side.blank(target):
+            raise CellError("blank", "the target is blank: leave it out")
+        return sides.match(Example(source, (target,), None, place))
+    except CellError as error:
+        raise DataError(f"{place.file} pair {place.line}: {error}") from None
+
+
+@final
+class DialogReader(CorpusReader):
+    """Dialogs: every turn after the first is an example.
+
+    >>> DIALOGS.dialogs
+    True
+    """
+
+    dialogs = True
+
+    def read(
+        self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
+    ) -> ReadResult:
+        """Read a file of dialogs."""
+        return read_dialogs(path, options)
+
+    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
+        """Make examples of pairs: what was said, and the reply."""
+        return self.in_memory.from_memory(items, name, sides)
+
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
+    ) -> tuple[Sequence[Example], Sequence[Example]]:
+        """Set whole dialogs aside."""
+        return split(examples, _share(fraction, len(examples)), SPLIT_SEED, [str(e.place) for e in examples])
+
+    @property
+    def in_memory(self) -> CorpusReader:
+        """In memory, replies are pairs like any others."""
+        return EXAMPLES
+
+
+@final
+class RunningTextReader(CorpusReader):
+    """Texts to be read on, with no source.
+
+    >>> RUNNING_TEXT.from_memory(["to be"], "train", SideOptions()).examples[0].target
+    'to be'
+    """
+
+    def read(
+        self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
+    ) -> ReadResult:
+        """Read a file as one text, or every line as one."""
+        if not isinstance(path, str) and isinstance(path, Sequence):
+            raise DataError(f"{', '.join(map(str, path))}: running text is one file, not several side by side")
+        return read_texts(path, options, whole)
+
+    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
+        """Make examples of texts."""
+        if not all(isinstance(item, str) for item in items):
+            raise DataError("a language model learns from texts, not from pairs: give a list of texts")
+        return from_memory(items, name)
+
+    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+        """Report on texts."""
+        return survey_texts(train, dev)
+
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
+    ) -> tuple[Sequence[Example], Sequence[Example]]:
+        """Set the end aside, never lines from among the others: the last characters, or the last lines."""
+        if whole:
+            return split_end(examples, fraction or TENTH)
+        last = max(1, round(len(examples) * _share(fraction, len(examples))))
+        if last >= len(examples):
+            raise DataError(f"cannot set lines aside of {len(examples)}; give a dev file")
+        return examples[:-last], examples[-last:]
+
+
+EXAMPLES, DIALOGS, RUNNING_TEXT = ExampleReader(), DialogReader(), RunningTextReader()
+
+
+def examine(
+    paths: Sequence[DataPath],
+    options: DataOptions | None = None,
+    dev: DataPath | None = None,
+    sides: SideOptions | None = None,
+    reader: CorpusReader = EXAMPLES,
+) -> Report:
+    """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
+
+    >>> examine(["no-such-file.tsv"]).refused
+    True
+    """
+    if isinstance(paths, str):
+        paths = [paths]  # or its letters would be taken for files
+    lenient = (options or DataOptions()).model_copy(update={"strict": False})
+    sides, keep = sides or SideOptions(), keeping(paths)
+
+    def tried(path: DataPath, keep: Keep) -> ReadResult:
+        try:
+            return reader.read(path, lenient, sides, keep=keep)
+        except DataError as error:
+            return _refused(path, error)
+
+    held = [] if dev is None else [tried(dev, tuple)]
+    return reader.survey([tried(path, keep) for path in paths], held)
+
+
+def _refused(path: DataPath, error: DataError) -> ReadResult:
+    name = path if isinstance(path, str) else str(path)
+    place, _, what = str(error).partition(": ")
+    file, _, line = place.rpartition(":")
+    if line.isdigit():
+        return ReadResult((), (Finding(file, int(line), "unusable", what, "refused"),))
+    what = what if place == name else str(error)
+    return ReadResult((), (Finding(name, 0, "unusable", what, "refused"),))

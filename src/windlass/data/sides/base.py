@@ -1,0 +1,285 @@
+"""What a side of an example is: one kind of thing that goes in, or that comes out.
+
+A side reads a cell of a file into a value, is fitted on the values of the training data, encodes values as arrays,
+collates arrays into the inputs of a batch, and is saved with the model as JSON. Nothing outside a side asks which kind
+it is.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.errors import BundleError, DataError, RecipeError
+from windlass.core.records import Answer, Hypothesis, Padded, Places
+from windlass.data.encoded import Arrays
+from windlass.data.examples import Example, Value
+from windlass.data.tokenizer import Tokenizer
+
+Json = dict[str, Any]
+Transitions = tuple[list[bool], list[list[bool]], list[bool]]
+"""Which output may come first, which after which, and which last."""
+Brackets = tuple[tuple[str, ...], list[int]]
+"""What keeps trees well-formed: the symbols of the outputs, and how many words each source has."""
+
+
+class CellError(DataError):
+    """A cell that a side cannot read, and the kind of finding it makes.
+
+    >>> CellError("not text", "the source is not text but dict").kind
+    'not text'
+    """
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind = kind
+
+
+def text_cell(cell: object, name: str) -> str:
+    """A cell as text: numbers are written out, and nothing is blank.
+
+    >>> text_cell(7, "source"), text_cell(None, "source")
+    ('7', '')
+    """
+    if isinstance(cell, str):
+        return cell
+    if cell is None:
+        return ""
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return str(cell)
+    raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
+
+
+def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
+    """Ids as an array.
+
+    >>> ids([5, 6]).dtype.name
+    'int32'
+    """
+    return np.array(numbers, dtype=np.int32)
+
+
+def checked_symbols(content: Json) -> tuple[str, ...]:
+    """The symbols of a saved side.
+
+    >>> checked_symbols({"symbols": ["spam", "ham"]})
+    ('spam', 'ham')
+    """
+    symbols = content["symbols"]
+    if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+        raise BundleError("damaged codec: symbols must be a list of strings; take the file from a fresh copy")
+    return tuple(symbols)
+
+
+class _Side(ABC):
+    """What sources and targets share."""
+
+    multiline: ClassVar[bool] = False
+    """Whether line breaks inside a cell mean something; elsewhere they become spaces."""
+
+    if TYPE_CHECKING:  # a field of some sides and a property of others
+
+        @property
+        def options(self) -> Any:
+            """How the side was fitted."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, options: Any, values: Iterable[Value]) -> Self:
+        """Learn from the values of the training data, one at a time, as they may come from a file."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, options: Any, cell: object) -> Value:
+        """The value of a cell of a file, a JSON value, or an input that a user gives.
+
+        A value is hashable and can be written as JSON (a tuple as a list); to read a value again changes nothing.
+        """
+
+    @classmethod
+    def blank(cls, value: Value) -> bool:
+        """Whether there is nothing in a value to learn from or to predict for."""
+        if isinstance(value, str):
+            return not value.strip()
+        return isinstance(value, tuple) and all(map(cls.blank, value))
+
+    @classmethod
+    def digest(cls, value: Value) -> bytes:
+        """What resume and caches compare values by."""
+        return json.dumps(value, ensure_ascii=False).encode()
+
+    @abstractmethod
+    def unknown(self, value: Value) -> tuple[str, ...]:
+        """The symbols of a value that training has not shown, in order."""
+
+    @abstractmethod
+    def extend(self, values: Iterable[Value]) -> tuple[Self, tuple[str, ...]]:
+        """Add the symbols of new values, with every old id unchanged. Returns the side and the new symbols."""
+
+    @abstractmethod
+    def to_json(self) -> Json:
+        """Everything `from_json` needs, as plain JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, content: Json) -> Self:
+        """The side that `to_json` described."""
+
+    @classmethod
+    @abstractmethod
+    def tiny(cls) -> tuple[Self, tuple[Value, ...]]:
+        """A small fitted side with some values, for tests and examples."""
+
+
+class SourceSide(_Side):
+    """What goes in."""
+
+    word_by_word: ClassVar[bool] = False
+    """Whether a value may be the words of a sentence, as columns of words (CoNLL) hold them."""
+    unit: ClassVar[str] = "words"
+    """What `split` gives, and how a file separates it."""
+    separated: ClassVar[str] = "both are separated by spaces"
+    instead: ClassVar[Mapping[str, str]] = {}
+    """Baselines that this source has in the place of those that a target names."""
+
+    @classmethod
+    def from_line(cls, options: Any, line: str) -> Value:
+        """The value of a line of text, as commands read them."""
+        return cls.read(options, line)
+
+    @classmethod
+    def columns(cls, value: Value) -> tuple[str, ...]:
+        """A value as the columns of a line."""
+        return (value if isinstance(value, str) else " ".join(value),)
+
+    @classmethod
+    def split(cls, options: Any, value: Value) -> tuple[str, ...]:
+        """The parts that tags or trees of training data are for: the words of a sentence."""
+        raise RecipeError(f"{cls.__name__} has no parts that could be tagged")
+
+    def words(self, value: Value) -> tuple[str, ...]:
+        """The words that the leaves of a tree stand for."""
+        return self.split(self.options, value)
+
+    @property
+    def end_mark(self) -> bool:
+        """Whether the last place is the end mark."""
+        return False
+
+    @property
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """How many ids each input has."""
+
+    @property
+    def vocabulary(self) -> Tokenizer | None:
+        """The tokenizer whose tokens have vectors, if there is one."""
+        return None
+
+    def with_words(self, words: Iterable[str], most: int) -> Self:
+        """The same with ids for the first `most` words that it can meet and has none for yet."""
+        return self
+
+    @abstractmethod
+    def encode(self, value: Value) -> Arrays:
+        """The arrays of a value."""
+
+    @abstractmethod
+    def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
+        """The inputs of a batch by name."""
+
+    @abstractmethod
+    def cost(self, arrays: Arrays) -> int:
+        """How many places a row takes in a batch."""
+
+    def length(self, arrays: Arrays) -> int:
+        """How many places there are for gold alignments to link."""
+        return self.cost(arrays)
+
+    @abstractmethod
+    def places(self, value: Value) -> Places:
+        """What the places of the memory stand for."""
+
+    def lends(self, value: Value) -> list[list[str]]:
+        """What a decoder that copies can copy, sentence by sentence, as a target would write it."""
+        raise RecipeError(f"nothing can be copied from source: {self.options.kind}: use source: text")
+
+    def note(self, values: Iterable[Value]) -> str | None:
+        """What a user should know of the training data, such as how much of it is not read."""
+        return None
+
+    def random_values(self, count: int) -> list[Value]:
+        """Made-up values, always the same ones, to measure speed with."""
+        return [] if self.vocabulary is None else [*self.vocabulary.random_texts(count)]
+
+
+class TargetSide(_Side):
+    """What comes out."""
+
+    per_place: ClassVar[bool] = False
+    """Whether every place of the source has an output of its own, as columns of tags (CoNLL) hold them."""
+    trees: ClassVar[bool] = False
+    """Whether a value is a tree over the words of the source."""
+    written: ClassVar[bool] = False
+    """Whether a decoder writes it token by token."""
+    baselines: ClassVar[tuple[str, ...]] = ()
+    """Cheap baselines that suit it, the simplest first; see `windlass.baseline`."""
+
+    @classmethod
+    def answers(cls, cell: object) -> list[object]:
+        """The cells of the right answers; a list in a file holds several of them."""
+        return list(cell) if isinstance(cell, list) and cell else [cell]
+
+    @classmethod
+    def match(cls, example: Example, source: type[SourceSide], options: Any) -> Example:
+        """The example with its two sides brought into line, or a `CellError` where they do not fit together."""
+        return example
+
+    @classmethod
+    def mark_spans(cls, values: Iterable[Value]) -> bool:
+        """Whether targets mark spans of the source, so that whole spans are scored."""
+        return False
+
+    @property
+    def marks_spans(self) -> bool:
+        """Whether the model's outputs mark spans."""
+        return False
+
+    @property
+    def transitions(self) -> Transitions | None:
+        """Which outputs may follow each other, if there are rules."""
+        return None
+
+    def brackets(self, source: SourceSide, values: Sequence[Value]) -> Brackets | None:
+        """What keeps the outputs for some sources well-formed, if there are rules."""
+        return None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many different outputs there are."""
+
+    @abstractmethod
+    def encode(self, value: Value) -> NDArray[Any]:
+        """The array of a value, without marks."""
+
+    @abstractmethod
+    def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
+        """The target of a batch; its mask is that of the loss."""
+
+    @abstractmethod
+    def cost(self, array: NDArray[Any]) -> int:
+        """How many places a row takes in a batch."""
+
+    @abstractmethod
+    def answer(
+        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
+    ) -> tuple[str, Answer]:
+        """The text of an output for a source value, and the same as a typed answer.
+
+        `copied` are the symbols beyond the vocabulary that a decoder may have copied from the source.
+        """

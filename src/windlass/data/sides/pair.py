@@ -1,0 +1,174 @@
+"""Two texts as one source: premise and hypothesis, question and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, final
+
+from pydantic import BeforeValidator, Field
+
+from windlass.core.fitting import Gives, Needs, Offers, Term
+from windlass.core.options import Options
+from windlass.core.records import Padded, Places
+from windlass.data.encoded import Arrays
+from windlass.data.examples import Value
+from windlass.data.sides.base import CellError, Json, SourceSide, text_cell
+from windlass.data.sides.text import TextSource
+from windlass.data.sides.words import WordsOptions, WordsSource
+from windlass.data.tokenizer import Tokenizer
+from windlass.data.tokens import TextOptions
+
+
+def text_by_default(value: Any) -> Any:
+    """Options of a side by the name of their kind alone, or of kind `text` where they name none.
+
+    >>> text_by_default("words"), text_by_default({"lowercase": True})
+    ({'kind': 'words'}, {'kind': 'text', 'lowercase': True})
+    """
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "text", **value} if isinstance(value, dict) else value
+
+
+EachOptions = Annotated[TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(text_by_default)]
+"""How a text of a pair can become tokens; what names no kind is text."""
+EACH: dict[str, type[TextSource] | type[WordsSource]] = {"text": TextSource, "words": WordsSource}
+
+
+class PairOptions(Options):
+    """Two texts, with one vocabulary.
+
+    >>> PairOptions(each={"tokens": "words"}).each.kind
+    'text'
+    """
+
+    kind: Literal["pair"] = "pair"
+    each: EachOptions = Field(TextOptions(), description="how each of the two texts becomes tokens")
+
+    def declare(self, at: str) -> Iterator[Term]:
+        """What each of the texts gives, and both of them."""
+        yield from self.each.declare(at)
+        yield Gives(f"{at} pair")
+        yield Offers(
+            f"{at} pair", f"model.encoder: <model.encoder> reads one text of {at}: pair: set model.encoder: pair"
+        )
+        yield Needs("data.second", "data.second is the column of a pair's second text: name it")
+
+
+@final
+@dataclass(frozen=True)
+class PairSource(SourceSide):
+    """Two texts as ids: inputs `source` and `second`, and the letters of words where they are read.
+
+    >>> side = PairSource.fit(PairOptions(each={"tokens": "words"}), [("a cat", "an animal")])
+    >>> {name: array.tolist() for name, array in side.encode(("a cat", "a dog")).items()}
+    {'source': [4, 7], 'second': [4, 1]}
+    >>> side.places(("a cat", "a dog")).parts["second"].names
+    ('a', 'dog')
+    """
+
+    instead: ClassVar[Mapping[str, str]] = {"bag of words": "bag of words of a pair"}
+
+    options: PairOptions
+    each: TextSource | WordsSource
+
+    @classmethod
+    def fit(cls, options: PairOptions, values: Iterable[Value]) -> PairSource:
+        """Learn one vocabulary from both texts."""
+        texts = [text for value in values for text in value]
+        return cls(options, _without_end(EACH[options.each.kind].fit(options.each, texts)))  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, options: PairOptions, cell: object) -> Value:
+        """Two texts, or one with a tab between them; a blank text is a pair of blank ones."""
+        parts = cell.split("\t") if isinstance(cell, str) else cell
+        if parts == [""]:
+            return "", ""
+        if not isinstance(parts, list | tuple) or len(parts) != 2:
+            what = repr(cell)[:80]
+            raise CellError("not a pair", f"the source must be two texts, with a tab between them or as a list: {what}")
+        return text_cell(parts[0], "source"), text_cell(parts[1], "second text")
+
+    @classmethod
+    def blank(cls, value: Value) -> bool:
+        """Whether either text is blank."""
+        return any(not text.strip() for text in value)
+
+    @classmethod
+    def columns(cls, value: Value) -> tuple[str, ...]:
+        """Both texts."""
+        return tuple(value)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many ids each input has; the second text's are the first's."""
+        return self.each.sizes
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        """The tokenizer of both texts."""
+        return self.each.vocabulary
+
+    def with_words(self, words: Iterable[str], most: int) -> PairSource:
+        """Give words of vectors ids."""
+        return replace(self, each=self.each.with_words(words, most))
+
+    def encode(self, value: Value) -> Arrays:
+        """The arrays of both texts."""
+        first, second = map(self.each.encode, value)
+        return {**first, **{_second(name): array for name, array in second.items()}}
+
+    def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
+        """The inputs of the first text by their own names, and those of the second."""
+        names = [name for name in rows[0] if _second(name) in rows[0]]
+        second = self.each.collate([{name: row[_second(name)] for name in names} for row in rows])
+        return {**self.each.collate(rows), **{_second(name): padded for name, padded in second.items()}}
+
+    def cost(self, arrays: Arrays) -> int:
+        """The length of the longer text."""
+        return max(len(arrays["source"]), len(arrays["second"]))
+
+    def places(self, value: Value) -> Places:
+        """The tokens of the first text; those of the second are its part `second`."""
+        first, second = map(self.each.places, value)
+        return replace(first, parts={"second": second})
+
+    def unknown(self, value: Value) -> tuple[str, ...]:
+        """What in either text training has not shown."""
+        return tuple(dict.fromkeys(piece for text in value for piece in self.each.unknown(text)))
+
+    def extend(self, values: Iterable[Value]) -> tuple[PairSource, tuple[str, ...]]:
+        """Add the tokens of new pairs."""
+        each, new = self.each.extend([text for value in values for text in value])
+        return PairSource(self.options, each), new
+
+    def random_values(self, count: int) -> list[Value]:
+        """Pairs of made-up texts."""
+        return [*pairwise(self.vocabulary.random_texts(count))]
+
+    def to_json(self) -> Json:
+        """Options and the side of each text."""
+        return {"options": self.options.model_dump(mode="json"), "each": self.each.to_json()}
+
+    @classmethod
+    def from_json(cls, content: Json) -> PairSource:
+        """The side of saved pairs."""
+        options = PairOptions.model_validate(content["options"])
+        return cls(options, _without_end(EACH[options.each.kind].from_json(content["each"])))
+
+    @classmethod
+    def tiny(cls) -> tuple[PairSource, tuple[Value, ...]]:
+        """A side of a few words, with their letters."""
+        values = (("a cat sleeps", "an animal rests"), ("a dog", "a cat"), ("zebras", "a dog"))
+        return cls.fit(PairOptions(each={"kind": "words", "min_count": 1}), values[:2]), values
+
+
+def _second(name: str) -> str:
+    """How an array or an input is called for the second text."""
+    return "second" if name == "source" else f"second_{name}"
+
+
+def _without_end(each: TextSource | WordsSource) -> TextSource | WordsSource:
+    return replace(each, end=False) if isinstance(each, TextSource) else each
