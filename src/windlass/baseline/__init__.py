@@ -8,6 +8,8 @@ of a text    copy                         the source itself
 of a label   most frequent                the commonest label
              bag of words                 a linear model of which words and pairs of words a text has; of a pair of
                                           texts, of which words both have, and which one of them alone
+of labels    most frequent                the commonest set of labels
+of a number  mean                         that of the training data
 of tags      most frequent tag of a word  and for a word never seen the commonest of all
              hidden Markov model          which tag follows which, and which word a tag has
              bag of words of each         where tags are of sentences: every sentence by itself
@@ -30,6 +32,7 @@ from windlass.baseline.text import (
     first_words,
     last_part,
     letter_by_letter,
+    mean_number,
     most_frequent,
     most_frequent_tag,
 )
@@ -58,6 +61,7 @@ def _letters(train: Pairs, lead: int | None) -> list[Baseline]:
 BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "copy": lambda train, lead: [copy()],
     "most frequent": lambda train, lead: [most_frequent(train)],
+    "mean": lambda train, lead: [mean_number(train)],
     "last part": _last_part,
     "first words": lambda train, lead: [] if lead is None else [first_words(lead)],
     "letter by letter": _letters,

@@ -73,6 +73,15 @@ def first_words(count: int) -> Baseline:
     return Baseline(f"first {count} words", "first words", joiner=" ", count=count)
 
 
+def mean_number(train: Pairs) -> Baseline:
+    """Return the baseline that always says the mean of the training data.
+
+    >>> mean_number([("a", "1"), ("b", "2")]).predict(["c"])
+    ['1.5']
+    """
+    return Baseline("mean", default=f"{sum(float(target) for _, target in train) / len(train):.6g}")
+
+
 def most_frequent(train: Pairs) -> Baseline:
     """Return the baseline that always says the commonest target (of equally common ones, the first seen).
 

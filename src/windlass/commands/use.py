@@ -306,7 +306,8 @@ def explain_command(
     if target is not None and (new := bundle.sides.target.unknown(target)):
         say(f"the model never writes {', '.join(map(repr, new[:5]))}: taken as unknown")
     draw([found], out)
-    say(f"{text} -> {found.text}   (probability {found.confidence:.2f}); written to {out}")
+    sure = "" if found.confidence is None else f"   (probability {found.confidence:.2f})"
+    say(f"{text} -> {found.text}{sure}; written to {out}")
 
 
 def _file_or_text(text: str) -> str:

@@ -237,12 +237,16 @@ class Hypothesis:
     total: float | None = None  # log probability of the whole output, where it is not the sum of `logprobs`
 
     @property
-    def confidence(self) -> float:
+    def confidence(self) -> float | None:
         """The probability of the whole output; of a text that was cut off, of any text that begins with it.
+
+        A number has none.
 
         >>> round(Hypothesis(ids=(5,), score=-0.5, logprobs=(-0.5, -0.5)).confidence, 4)
         0.3679
         """
+        if self.value is not None:
+            return None
         return math.exp(sum(self.logprobs) if self.total is None else self.total)
 
 
@@ -382,7 +386,7 @@ class Prediction:
     answer: Answer
     places: Places = Places("none", ())  # what the model read
     score: float = 0.0  # log probability; of a text, normalised by length as the search ranks
-    confidence: float = 1.0  # probability of the whole answer under the model, 0 to 1
+    confidence: float | None = 1.0  # probability of the whole answer under the model, 0 to 1; None of a number
     attention: tuple[tuple[float, ...], ...] | None = None  # rows over `places`: see docs/predictions.md
     word_attention: tuple[tuple[float, ...], ...] = ()  # of sentences: the weight of every word within its sentence
     unknown: tuple[str, ...] = ()  # what in the input the model has never seen

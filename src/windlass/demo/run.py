@@ -67,7 +67,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     print("\nten of them:")
     for example, prediction in list(zip(held_out, found.predictions, strict=True))[:SHOWN]:
         right = "right" if prediction.text in example.targets else f"should be {example.target}"
-        print(f"  {example.source:24} {prediction.text:24} {right}   (sure {100 * prediction.confidence:.0f} %)")
+        print(f"  {example.source:24} {prediction.text:24} {right}   ({100 * (prediction.confidence or 0):.0f} %)")
     pictures = draw_names(found.predictions, folder)
     model = shlex.quote(str(folder / "model"))
     print("\nattention, a column a letter of the source, a row a letter of the output:")

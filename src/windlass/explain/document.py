@@ -133,7 +133,7 @@ def _choices(prediction: Prediction) -> list[tuple[str, float]]:
     labels = prediction.answer.by_label()
     ranked = sorted(labels.items(), key=lambda item: -item[1])[:SHOWN]
     known = {name for name, _ in ranked}
-    own = [(prediction.text, prediction.confidence)] if labels and prediction.text not in known else []
+    own = [(prediction.text, prediction.confidence or 0.0)] if labels and prediction.text not in known else []
     return [*ranked, *own]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, labels, rouge, spans, text, trees, variety
+from windlass.metrics import edit, label_sets, labels, numbers, rouge, spans, text, trees, variety
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -55,6 +55,12 @@ METRICS: dict[str, Metric] = {
         Metric("distinct_1", "different words in percent of all", True, variety.distinct),
         Metric("distinct_2", "different pairs of words in percent of all", True, variety.distinct),
         Metric("macro_f1", "F1 of every label, and of these the mean", True, labels.macro_f1),
+        Metric("micro_f1", "sets of labels: F1 of all assignments together", True, label_sets.set_f1),
+        Metric("label_macro_f1", "sets of labels: F1 of every label, and of these the mean", True, label_sets.set_f1),
+        Metric("exact_match", "sets of labels that are exactly right", True, label_sets.exact_match),
+        Metric("pearson", "Pearson's correlation of numbers, from -1 to 1", True, numbers.pearson),
+        Metric("spearman", "Spearman's rank correlation of numbers, from -1 to 1", True, numbers.spearman),
+        Metric("mse", "mean squared error of numbers", False, numbers.mean_squared_error),
         Metric("tag_accuracy", "tags that are right", True, spans.tag_accuracy),
         Metric("span_f1", "F1 of whole spans with their labels, as conlleval counts them", True, spans.span_f1),
         Metric("span_precision", "found spans that are right", True, spans.span_f1),

@@ -5,8 +5,10 @@ from windlass.tasks.classify import CLASSIFY
 from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
 from windlass.tasks.entail import ENTAIL
 from windlass.tasks.lm import LM
+from windlass.tasks.multilabel import MULTILABEL
 from windlass.tasks.parse import PARSE, UNPARSE
 from windlass.tasks.pronounce import PRONOUNCE
+from windlass.tasks.regress import REGRESS, SIMILARITY
 from windlass.tasks.reply import REPLY
 from windlass.tasks.summarise import SUMMARISE
 from windlass.tasks.tag import TAG
@@ -17,7 +19,7 @@ from windlass.tasks.transliterate import TRANSLITERATE
 
 _ALL = (
     *(PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT, PARSE, UNPARSE),
-    *(CLASSIFY, CLASSIFY_DOCUMENT, TAG, TAG_DOCUMENT, ENTAIL, LM),
+    *(CLASSIFY, CLASSIFY_DOCUMENT, MULTILABEL, TAG, TAG_DOCUMENT, ENTAIL, REGRESS, SIMILARITY, LM),
 )
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 """Every task by its name."""

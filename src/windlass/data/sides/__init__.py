@@ -24,7 +24,9 @@ from windlass.data.loader import Loader
 from windlass.data.sides.base import CellError, SourceSide, TargetSide
 from windlass.data.sides.document import DocumentOptions, DocumentSource
 from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides.labels import LabelsOptions, LabelsTarget
 from windlass.data.sides.nothing import NoSource, NothingOptions
+from windlass.data.sides.number import NumberOptions, NumberTarget
 from windlass.data.sides.pair import PairOptions, PairSource, text_by_default
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget, WrittenTarget
@@ -54,7 +56,9 @@ SourceOptions = Annotated[
 ]
 """Every kind of source a recipe can name; one that names none is text."""
 TargetOptions = Annotated[
-    TextOptions | LabelOptions | TagsOptions, Field(discriminator="kind"), BeforeValidator(text_by_default)
+    TextOptions | LabelOptions | LabelsOptions | TagsOptions | NumberOptions,
+    Field(discriminator="kind"),
+    BeforeValidator(text_by_default),
 ]
 """Every kind of target a recipe can name; one that names none is text."""
 
@@ -68,6 +72,8 @@ SOURCES: dict[str, type[SourceSide]] = {
 TARGETS: dict[str, type[TargetSide]] = {
     "text": TextTarget,
     "label": LabelTarget,
+    "labels": LabelsTarget,
+    "number": NumberTarget,
     "tags": TagsTarget,
     "tree": TreeTarget,
 }

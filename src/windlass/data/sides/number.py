@@ -1,0 +1,128 @@
+"""A real number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from windlass.core.errors import BundleError
+from windlass.core.options import Options
+from windlass.core.records import Answer, Hypothesis, Padded
+from windlass.data.examples import Value
+from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide
+
+
+class NumberOptions(Options):
+    """A real number, with a point before its decimals.
+
+    >>> NumberOptions().kind
+    'number'
+    """
+
+    kind: Literal["number"] = "number"
+
+
+@final
+@dataclass(frozen=True)
+class NumberAnswer(Answer):
+    """A number.
+
+    >>> NumberAnswer(("3.5",), value=3.5).value
+    3.5
+    """
+
+    value: float = 0.0
+    kind: str = "number"
+
+
+@final
+@dataclass(frozen=True)
+class NumberTarget(TargetSide):
+    """A number, standardised for the model: (y - mean) / deviation of the training data.
+
+    >>> side = NumberTarget.fit(NumberOptions(), ["1", "3"])
+    >>> side.mean, side.deviation, side.encode("3").tolist()
+    (2.0, 1.0, [1.0])
+    """
+
+    baselines = ("mean",)
+
+    options: NumberOptions
+    mean: float
+    deviation: float
+
+    @classmethod
+    def fit(cls, options: NumberOptions, values: Iterable[Value]) -> NumberTarget:
+        """Take mean and standard deviation of the training data."""
+        numbers = np.array([float(value) for value in values])
+        if not len(numbers):
+            return cls(options, 0.0, 1.0)
+        return cls(options, float(numbers.mean()), float(numbers.std()) or 1.0)
+
+    @classmethod
+    def read(cls, options: NumberOptions, cell: object) -> Value:
+        """The number, as the text that it is written as."""
+        text = "" if cell is None else str(cell).strip()
+        try:
+            finite = not text or (not isinstance(cell, bool) and math.isfinite(float(text)))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise CellError("not a number", f"the target is not a number: {text[:40]!r}; write it as 3.5")
+        return text
+
+    def __len__(self) -> int:
+        return 1
+
+    def encode(self, value: Value) -> NDArray[Any]:
+        """The standardised number."""
+        return np.array([(float(value) - self.mean) / self.deviation], dtype=np.float32)
+
+    def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
+        """A number a row: (B, 1)."""
+        values = torch.from_numpy(np.stack(rows))
+        return Padded(values, torch.ones(values.shape, dtype=torch.bool))
+
+    def cost(self, array: NDArray[Any]) -> int:
+        """One place."""
+        return 1
+
+    def answer(
+        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
+    ) -> tuple[str, Answer]:
+        """The number in the units of the training data."""
+        number = (hypothesis.value or 0.0) * self.deviation + self.mean
+        text = f"{number:.6g}"
+        return text, NumberAnswer((text,), value=number)
+
+    def unknown(self, value: Value) -> tuple[str, ...]:
+        """Nothing: any number can be predicted."""
+        return ()
+
+    def extend(self, values: Iterable[Value]) -> tuple[NumberTarget, tuple[str, ...]]:
+        """Nothing changes: a model that is trained further keeps its units."""
+        return self, ()
+
+    def to_json(self) -> Json:
+        """Options, mean and deviation."""
+        return {"options": self.options.model_dump(mode="json"), "mean": self.mean, "deviation": self.deviation}
+
+    @classmethod
+    def from_json(cls, content: Json) -> NumberTarget:
+        """The side of a saved mean and deviation."""
+        mean, deviation = float(content["mean"]), float(content["deviation"])
+        if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0):
+            raise BundleError("damaged codec: mean and deviation must be numbers; take the file from a fresh copy")
+        return cls(NumberOptions.model_validate(content["options"]), mean, deviation)
+
+    @classmethod
+    def tiny(cls) -> tuple[NumberTarget, tuple[Value, ...]]:
+        """A side of numbers around 2."""
+        values = ("1", "3", "2.5")
+        return cls.fit(NumberOptions(), values), values
