@@ -189,7 +189,7 @@ def _train(
 
 def _rate(bundle: Bundle, data: Data) -> float | None:
     """Predictions a second, after one that warms up."""
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         texts = data.dev[:1]
         ids = joined_ids([bundle.sides.target.encode(e.target) for e in texts])
         began = time.perf_counter()

@@ -234,13 +234,19 @@ class Tokenizer:
         ]
         if self.options.tokens.kind == "tree":
             return joined_tokens(found)
-        if self._by_punctuation:
-            text = unmarked(found)
-        else:
-            text = (" " if self.options.tokens.kind == "words" else "").join(found)
+        text = unmarked(found) if self._by_punctuation else (" " if self.spaced else "").join(found)
         if self.model is not None:
             text = text.removeprefix(" ")
         return text if self.options.normal_form == "none" else unicodedata.normalize("NFC", text)
+
+    @property
+    def spaced(self) -> bool:
+        """Whether tokens are words, which a text has spaces between.
+
+        >>> Tokenizer.fit(TextOptions(tokens="words"), []).spaced
+        True
+        """
+        return self.options.tokens.kind == "words"
 
     def __len__(self) -> int:
         return len(MARKS) + len(self.symbols)

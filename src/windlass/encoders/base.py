@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from windlass.core.errors import WindlassError
 from windlass.core.fitting import Gives, Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Memory
@@ -89,6 +90,14 @@ class Encoder(nn.Module, ABC):
     """The lengths of the states of a memory's parts, by name."""
     embedding: Embedding
     """The vectors of the source's tokens, where an encoder looks them up."""
+
+    def embeddings(self) -> list[Embedding]:
+        """Every table of vectors of the source's tokens."""
+        return [self.embedding] if hasattr(self, "embedding") else []
+
+    def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
+        """The weights of every layer (B, heads, S, S), for an encoder whose places attend to each other."""
+        raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
 
     def keep(self, parts: Collection[str]) -> None:
         """Leave these parts in the memory, as the head reads them; others need not be held."""

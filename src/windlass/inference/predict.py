@@ -43,7 +43,7 @@ def predict(
     True
     """
     first = bundles[0]
-    if first.task.reads_nothing:
+    if first.task.language_model:
         raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
     if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
@@ -86,7 +86,7 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     >>> score(Bundle.new(Recipe(), Sides.tiny()), [("cab", "abc")])[0].text
     'abc'
     """
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         return score_texts(bundle, [target for _, target in pairs])
     sides = bundle.sides
     given = [sides.read(source) for source, _ in pairs]
