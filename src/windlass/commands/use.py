@@ -226,7 +226,7 @@ def _never_seen(prediction: Prediction) -> str:
 def _line(prediction: Prediction, as_json: bool) -> str:
     if as_json:
         return json.dumps(asdict(prediction), ensure_ascii=False)
-    if prediction.places.offsets and prediction.answer.by_place():  # tags, each behind its word
+    if prediction.answer.per_place and prediction.places.offsets:  # tags, each behind its word
         words = ["_".join(word.split()) for word in prediction.places.names]
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.answer.tokens, strict=True))
     texts = [p.text for p in (prediction, *prediction.alternatives)]

@@ -77,11 +77,11 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )
         return path
-    if predictions and all(p.places.within for p in predictions):
+    if predictions and all(p.places.within and not p.answer.written for p in predictions):
         return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
-        if p.answer.by_place():  # of tags: how probable each is at each word
+        if p.answer.per_place:  # of tags: how probable each is at each word
             heats.append(Heat(tuple(p.answer.by_place().values()), p.places.names, tuple(p.answer.by_place()), p.text))
             continue
         if p.attention is None:

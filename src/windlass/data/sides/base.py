@@ -275,6 +275,11 @@ class TargetSide(_Side):
     def cost(self, array: NDArray[Any]) -> int:
         """How many places a row takes in a batch."""
 
+    @classmethod
+    @abstractmethod
+    def no_answer(cls) -> Answer:
+        """What there is to say of a blank input: nothing."""
+
     @abstractmethod
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()

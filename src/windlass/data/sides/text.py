@@ -162,6 +162,11 @@ class WrittenTarget(TargetSide):
         """How many tokens there are, with the end mark."""
         return len(array) + 1
 
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return TextAnswer()
+
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
     ) -> tuple[str, Answer]:
