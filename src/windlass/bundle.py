@@ -28,7 +28,8 @@ from windlass.data.labels import TagsCodec
 from windlass.data.sides import Codecs
 from windlass.decoding.walk import Steps
 from windlass.model import Model, build
-from windlass.nn.packed import grow, shrink
+from windlass.nn import fast
+from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
@@ -82,7 +83,8 @@ class Bundle:
     @property
     def steps(self) -> Steps:
         """What a search walks with: the head, or the head in 8 bits."""
-        return self.model.writer.ready(int8=True) if self.int8 else self.model.writer
+        head = self.model.writer
+        return (fast.inference(head, int8=True) or head) if self.int8 else head
 
     def encode(self, batch: Batch) -> Memory:
         """Read inputs for a search."""
@@ -208,7 +210,7 @@ def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8:
     ...     load_weights(Path(folder))[1]
     {'wer': 18.5}
     """
-    tensors = shrink(weights(model)) if int8 else weights(model)
+    tensors = quantise(weights(model)) if int8 else weights(model)
     write_tensors(folder / "weights.safetensors", tensors, {"scores": scores})
 
 
@@ -222,7 +224,7 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: has no weights yet: its training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
-    return grow(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    return dequantise(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:

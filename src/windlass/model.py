@@ -206,7 +206,7 @@ class Model(nn.Module):
         return _with_copy(self.encoder(batch), batch)
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
+        """The same for inference: with packed weights, in 8 bits if `int8`, where the encoder offers them."""
         return _with_copy(self.encoder.infer(batch, int8), batch)
 
     def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:

@@ -21,6 +21,7 @@ from windlass.core.records import Batch, Padded, Scored
 from windlass.decoding.options import Beam, Greedy
 from windlass.decoding.search import search
 from windlass.model import LossOptions, ModelOptions, build
+from windlass.nn import fast
 from windlass.nn.embedding import Learned
 from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
@@ -141,7 +142,7 @@ def decoder(job: Job, int8: bool = False) -> Callable[[list[list[int]], int], li
     torch.set_num_threads(job.threads)
     model = make(job).eval()
     model.head.output.bias.data[EOS] = -1e4  # so that no output ends before its limit
-    head = model.head.ready(int8=True) if int8 else model.head
+    head = (fast.inference(model.head, int8=True) or model.head) if int8 else model.head
 
     @torch.inference_mode()
     def translate(sources: list[list[int]], beam: int) -> list[list[int]]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import Memory, Record
+from windlass.nn import fast
 
 
 class Steps(Protocol):
@@ -30,18 +31,8 @@ class Owned(Protocol):
     fresh: bool
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """A head that can be made ready for many steps."""
-
-    training: bool
-
-    def ready(self) -> Steps:
-        """The same steps, quicker."""
-
-
 def prepared(head: Steps) -> Steps:
-    """A head made ready, where it can be; one in training, whose weights change and which drops out, stays as it is.
+    """The inference form of a head, if it offers one; a head in training, whose weights change, stays.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
@@ -49,7 +40,7 @@ def prepared(head: Steps) -> Steps:
     >>> prepared(head) is head, prepared(head.eval()) is head
     (True, False)
     """
-    return head.ready() if isinstance(head, Preparing) and not head.training else head
+    return (fast.inference(head) or head) if isinstance(head, fast.OffersInference) else head
 
 
 @dataclass(frozen=True)

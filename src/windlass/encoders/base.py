@@ -56,7 +56,7 @@ class Encoder(nn.Module, ABC):
         """Batch.inputs -> Memory."""
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
+        """The same for inference: with packed weights, in 8 bits if `int8`, where an encoder offers them."""
         memory: Memory = self(batch)
         return memory
 

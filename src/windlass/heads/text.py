@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,19 +11,20 @@ from torch.nn import functional as F
 from windlass.core.marks import BOS
 from windlass.core.records import Memory, Padded, Record, Scored
 from windlass.heads.copying import Copies, Gate, in_vocabulary
-from windlass.heads.fused import fused
+from windlass.heads.fast.fused import fused_decoder
+from windlass.heads.fast.inference import InferenceDecoder
 from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
-from windlass.heads.quick import Quick, ready
 from windlass.heads.start import Start
+from windlass.nn import fast
 from windlass.nn.attention import Attention, Keys
-from windlass.nn.copying import copied, copy_loss, mixed_logprob
+from windlass.nn.copying import copied, mixed_logprob
 from windlass.nn.embedding import Embedding
-from windlass.nn.fused import tanh
-from windlass.nn.fused_decoder import Decoder, decode
+from windlass.nn.fast.activation import tanh
+from windlass.nn.fast.decoder import FusedDecoder, decode
+from windlass.nn.fast.onednn import linear
 from windlass.nn.levels import Levels
-from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
-from windlass.nn.packed import Stamp
-from windlass.nn.product import Product, linear
+from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, output_loss
+from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackState
 
 
@@ -114,7 +114,6 @@ class TextHead(nn.Module):
         words_size: int = 0,
     ):
         super().__init__()
-        self._ready: dict[bool, tuple[Stamp, Quick]] = {}
         self.options = options
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedded = self.embedding.size if self.embedding else 0  # E
@@ -147,13 +146,13 @@ class TextHead(nn.Module):
 
     # -- one step at a time: what search sees
 
-    def ready(self, int8: bool = False) -> Quick:
-        """The same steps as a search takes them: quicker, and in 8 bits if told; for inference only."""
-        return ready(self, self._ready, int8)
+    def fused(self, e: Tensor, state: DecoderState, source: Source) -> FusedDecoder | None:
+        """The decoder over embedded tokens e (B, T, E) in one piece, if cells and attention offer it."""
+        return fused_decoder(self, e, state, source)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: all but what was made ready."""
-        return self.__dict__ | {"_ready": {}}
+    def inference(self, int8: bool = False) -> InferenceDecoder:
+        """The same steps with packed weights, for a search."""
+        return InferenceDecoder(self, int8)
 
     def begin(self, memory: Memory) -> tuple[Source, DecoderState]:
         """Make a memory ready, and stand before its first target token."""
@@ -249,7 +248,7 @@ class TextHead(nn.Module):
         e = self._embed(tokens)  # (B, T, E)
         if not (self.previous or self.feeding or self.covering):
             return self._teach_at_once(e, state, source)
-        whole = fused(self, e, state, source)
+        whole = fast.fused(self, e, state, source)
         if whole is not None:
             return self._teach_fused(e, whole, source)
         projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
@@ -274,7 +273,7 @@ class TextHead(nn.Module):
         logits: Tensor = self.gate(s, e, weights, source.copies)
         return logits
 
-    def _teach_fused(self, e: Tensor, whole: Decoder, source: Source) -> Taught:
+    def _teach_fused(self, e: Tensor, whole: FusedDecoder, source: Source) -> Taught:
         """All steps in one piece, with back-propagation by hand; what needs no step by step comes after."""
         assert source.keys is not None
         states, attended, read = decode(whole)
