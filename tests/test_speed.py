@@ -15,9 +15,9 @@ from windlass.core.weights import weights
 from windlass.inference.bench import Figure, bench, made_up, quantile
 from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
-from windlass.nn import packed
+from windlass.nn.fast import int8
 
-pytestmark = pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
+pytestmark = pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 WORDS = ["abcd", "ab", "", "dcba", "ccab"]
 
 

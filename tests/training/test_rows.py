@@ -11,11 +11,11 @@ from standin import Recorder, build, same_run, train
 from torch import nn
 
 from windlass.nn.embedding import Embedding
+from windlass.nn.fast import sparse_rows
+from windlass.nn.fast.sparse_rows import give_rows, give_whole
 from windlass.recipe.train import Adam, AdamW
-from windlass.training import rows
 from windlass.training.lazy import clip
 from windlass.training.optimiser import build_optimiser
-from windlass.training.rows import give_rows, give_whole
 from windlass.training.team import Team
 
 TOUCHED = [[0, 1, 1], [6], [], [5, 2, 5], [1, 2]]  # rows that each step looks up; some of them twice, once none
@@ -37,7 +37,7 @@ class Table(nn.Module):
 def small(monkeypatch):
     """Every table counts as large, and is updated two rows at a time."""
     monkeypatch.setattr(give_rows, "__defaults__", (0,))
-    monkeypatch.setattr(rows, "BLOCK", 6)
+    monkeypatch.setattr(sparse_rows, "BLOCK", 6)
 
 
 def walk(options: Adam | AdamW, whole: bool) -> tuple[Table, dict[str, torch.Tensor]]:

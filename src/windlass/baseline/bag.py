@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.data.examples import Pairs, Value, as_text
-from windlass.training.optimiser import lean
+from windlass.nn.fast.optimiser import without_compiler
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 MOST = 20_000
@@ -72,7 +72,7 @@ class BagOfWords:
         y = torch.tensor([labels.index(label) for _, label in train])
         w = torch.zeros(len(kept), len(labels), requires_grad=True)
         b = torch.zeros(len(labels), requires_grad=True)
-        optimiser = lean(torch.optim.Adam)([w, b], lr=RATE)
+        optimiser = without_compiler(torch.optim.Adam)([w, b], lr=RATE)
         with torch.enable_grad():
             for _ in range(STEPS):
                 optimiser.zero_grad()

@@ -84,8 +84,8 @@ class Encoder(nn.Module, ABC):
     """The length of a memory's states and of its summary: D."""
     final_sizes: tuple[tuple[int, ...], ...]
     """The lengths of the parts of every layer's last state."""
-    prefix: str = "prefix"
-    """The input that a decoder reads before it writes, where a batch has it."""
+    prefix: str | None = None
+    """The input that a decoder reads before it writes, for an encoder that leaves the source to the decoder."""
     part_sizes: Mapping[str, int] = {}
     """The lengths of the states of a memory's parts, by name."""
     embedding: Embedding
@@ -107,7 +107,7 @@ class Encoder(nn.Module, ABC):
         """Batch.inputs -> Memory."""
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
+        """The same for inference: with packed weights, in 8 bits if `int8`, where an encoder offers them."""
         memory: Memory = self(batch)
         return memory
 

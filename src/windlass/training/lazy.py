@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.training.rows import State, give_rows, start
+from windlass.nn.fast.sparse_rows import State, give_rows, start
 
 
 def make_lazy(model: nn.Module) -> list[nn.Parameter]:

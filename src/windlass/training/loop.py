@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
+from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.sparse_rows import give_whole
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -30,7 +31,6 @@ from windlass.training.observe import Fitted, Observer, Plan, Reason, Row, Step
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
 from windlass.training.randomness import random_state, restore_random, seed_all, untouched_randomness
 from windlass.training.resume import changes
-from windlass.training.rows import give_whole
 from windlass.training.state import State, Tally, append_row, write_rows
 from windlass.training.team import Alone, Gradients, Team
 
@@ -99,7 +99,8 @@ def fit(
         raise TrainingError(f"{folder}: holds the checkpoints of a run; resume it or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     model.to(device).train()
-    with stop_on_signals() as stop, kept():
+    prepare_training()
+    with stop_on_signals() as stop:
         run = _Run(
             model,
             loader,
@@ -288,7 +289,7 @@ class _Run:
             raise self._refuse(wrong)  # before the weights are touched
         set_rate(self.optimiser, state.rate)
         self.optimiser.step()
-        # A fused optimiser writes without counting it, and what evaluation lays out anew goes by that count.
+        # A fused optimiser writes without counting it, and packed weights are renewed by that count.
         torch.autograd.graph.increment_version(self.trained)
         self.average.stepped(self.model)
         self.carry = scored.carry

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from windlass.bundle import Bundle, load_definition
-from windlass.core.memory import kept
 from windlass.core.wire import pack, unpack
+from windlass.nn.fast.memory import prepare_training
 from windlass.training.team import Alone, attach, gradients_in, layout, mapped, member_seed, receive, send
 
 
@@ -34,19 +34,19 @@ def main() -> None:
     mine = gradients_in(model, memory[place : place + trained])
     send(answers, b"ready")
     compute = Alone(model)
-    with kept():
-        while content := receive(orders):
-            size = int.from_bytes(content[:8], "little")
-            order, part = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
-            torch.manual_seed(member_seed(told["seed"], order["step"], member))
-            scored = compute(part.batch, order["own"], order["step"], part.carry)
-            with torch.no_grad():
-                for name, parameter in model.named_parameters():
-                    if name in mine and parameter.grad is not None:
-                        mine[name].copy_(parameter.grad)
-                    elif name in mine:
-                        mine[name].zero_()
-            send(answers, pack(scored))
+    prepare_training()
+    while content := receive(orders):
+        size = int.from_bytes(content[:8], "little")
+        order, part = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
+        torch.manual_seed(member_seed(told["seed"], order["step"], member))
+        scored = compute(part.batch, order["own"], order["step"], part.carry)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in mine and parameter.grad is not None:
+                    mine[name].copy_(parameter.grad)
+                elif name in mine:
+                    mine[name].zero_()
+        send(answers, pack(scored))
 
 
 if __name__ == "__main__":
