@@ -12,11 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.nn import fast
 from windlass.nn.fast.optimiser import without_compiler
-from windlass.nn.fast.sparse_rows import by_rows, give_rows, whole_update
 from windlass.recipe.train import OptimiserOptions
-from windlass.training.lazy import LazyRows, make_lazy
+from windlass.training.lazy import lazy, make_sparse
 
 FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 
@@ -46,10 +44,8 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
         )
     kind = without_compiler(torch.optim.AdamW if options.kind == "adamw" else torch.optim.Adam)
     if options.kind == "adam" and options.lazy:
-        make_lazy(model)
-        kind = by_rows(kind, LazyRows.update)
-    elif fast.enabled() and all(p.device.type == "cpu" for p in trained) and give_rows(model):
-        kind = by_rows(kind, whole_update(decoupled=options.kind == "adamw"))
+        make_sparse(model)
+        kind = lazy(kind)
     return kind(groups, lr=options.lr, betas=options.betas, eps=options.eps, fused=fused)
 
 
