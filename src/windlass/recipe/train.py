@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -15,8 +15,6 @@ from windlass.recipe.schedule import Constant, NoSampling, SamplingOptions, Sche
 
 
 class _Optimiser(Options):
-    row_updates: ClassVar[bool] = True  # rows of a table that a batch has not are updated by their own formula
-    decoupled: ClassVar[bool] = False  # weight decay is no part of the gradient
 
     @property
     def moments(self) -> int:
@@ -24,7 +22,7 @@ class _Optimiser(Options):
         return 2
 
     @property
-    def touches_rows_alone(self) -> bool:
+    def sparse_updates(self) -> bool:
         """Whether rows of a table that a batch has not stay as they are."""
         return False
 
@@ -52,7 +50,7 @@ class Adam(_Optimiser):
     )
 
     @property
-    def touches_rows_alone(self) -> bool:
+    def sparse_updates(self) -> bool:
         """Where it is lazy."""
         return self.lazy
 
@@ -68,7 +66,6 @@ class AdamW(_Optimiser):
     0.01
     """
 
-    decoupled: ClassVar[bool] = True
     kind: Literal["adamw"] = "adamw"
     lr: float = Field(1e-3, gt=0, description="learning rate at its highest")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
@@ -89,7 +86,6 @@ class SGD(_Optimiser):
     True
     """
 
-    row_updates: ClassVar[bool] = False
     kind: Literal["sgd"] = "sgd"
     lr: float = Field(0.1, gt=0, description="learning rate at its highest")
     momentum: float = Field(0.0, ge=0, lt=1, description="how much of the last update goes into the next")
@@ -209,7 +205,7 @@ class TrainOptions(Options):
             raise ValueError(
                 f"chunk: {self.chunk} is more than batch_tokens: {self.batch_tokens}, which are rows x chunk: lower it"
             )
-        if self.optimiser.touches_rows_alone and self.processes not in ("auto", 1):
+        if self.optimiser.sparse_updates and self.processes not in ("auto", 1):
             raise ValueError(f"processes: {self.processes} share whole gradients: leave optimiser.lazy out, or set 1")
         if self.threads not in (None, 1) and self.processes not in ("auto", 1):
             raise ValueError(f"processes: {self.processes} have a thread each: leave threads: {self.threads} out")

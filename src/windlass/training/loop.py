@@ -21,12 +21,11 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import applied, copied, put, weights
 from windlass.nn.fast.memory import prepare_training
-from windlass.nn.fast.sparse_rows import give_whole
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
 from windlass.training.interrupt import Stop, stop_on_signals
-from windlass.training.lazy import clip
+from windlass.training.lazy import clip, make_dense
 from windlass.training.observe import Fitted, Observer, Plan, Reason, Row, Step
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
 from windlass.training.randomness import random_state, restore_random, seed_all, untouched_randomness
@@ -126,7 +125,7 @@ def fit(
             observer.failed()
             raise
         finally:
-            give_whole(model)
+            make_dense(model)
 
 
 @dataclass

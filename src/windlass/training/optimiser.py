@@ -12,11 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.nn import fast
 from windlass.nn.fast.optimiser import without_compiler
-from windlass.nn.fast.sparse_rows import by_rows, give_rows, whole_update
 from windlass.recipe.train import OptimiserOptions
-from windlass.training.lazy import LazyRows, make_lazy
+from windlass.training.lazy import lazy, make_sparse
 
 FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 
@@ -42,11 +40,9 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
     fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
     algorithm, settings = options.algorithm()
     kind = without_compiler(algorithm)
-    if options.touches_rows_alone:
-        make_lazy(model)
-        kind = by_rows(kind, LazyRows.update)
-    elif options.row_updates and fast.enabled() and all(p.device.type == "cpu" for p in trained) and give_rows(model):
-        kind = by_rows(kind, whole_update(options.decoupled))
+    if options.sparse_updates:
+        make_sparse(model)
+        kind = lazy(kind)
     made: torch.optim.Optimizer = kind(groups, lr=options.lr, fused=fused, **settings)
     return made
 

@@ -56,7 +56,7 @@ def choose_processes(
     count = cores()
     if device != "cpu" or count < 2 or options.threads is not None or seconds < WORTH:
         return 1
-    if options.optimiser.touches_rows_alone:  # others would send whole gradients
+    if options.optimiser.sparse_updates:  # others would send whole gradients
         return 1
     ratio = _compare(model, loader, folder, count, seed)
     better = f"{count} processes of one thread run {ratio:.2f} times as fast as one process of {count} threads"

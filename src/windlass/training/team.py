@@ -300,8 +300,6 @@ class Team:
         for parameter in trained.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            elif parameter.grad.is_sparse:  # the others give whole ones
-                parameter.grad = parameter.grad.to_dense()
         own = [p.grad for p in trained.values() if p.grad is not None]
         torch._foreach_mul_(own, counts[0] / total)
         for theirs, count in zip(self.theirs, counts[1:], strict=False):
