@@ -26,7 +26,6 @@ from windlass.recipe import Recipe, override
 from windlass.training.processes import cores
 
 
-
 def compare(
     recipes: Mapping[str, Recipe] | Sequence[str | Path] = (),
     train: str | Path | Pairs | Sequence[str] | None = None,

@@ -135,9 +135,7 @@ def _block(begin: int, gathered: list[str], form: Form, word: int, tag: int) -> 
     return Block(begin, tuple(gathered), rows, word, tag, "\t" if tabs else None)
 
 
-def examples(
-    name: str, form: Form, options: DataOptions, sides: SideOptions, found: Findings
-) -> Iterator[Example]:
+def examples(name: str, form: Form, options: DataOptions, sides: SideOptions, found: Findings) -> Iterator[Example]:
     """The sentences of a file as examples: words, and their tags."""
     if not sides.target_side.per_place:
         raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")

@@ -20,8 +20,8 @@ Alignment = tuple[tuple[int, int], ...]
 
 
 Value = Any
-"""What one side of an example holds, as its side reads it: a text, or a tuple of texts (words of a sentence, sentences of a
-document, a pair). It is hashable, and can be written as JSON."""
+"""What one side of an example holds, as its side reads it: a text, or a tuple of texts (the words of a sentence, the
+sentences of a document, a pair). It is hashable, and can be written as JSON."""
 Pairs = Sequence[tuple[Value, Value]]
 """Sources and targets in memory."""
 

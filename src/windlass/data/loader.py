@@ -32,9 +32,7 @@ class Loader:
     [[3]]
     """
 
-    def __init__(
-        self, examples: EncodedStore, collate: Collate, batch_tokens: int, seed: int, shuffle: bool
-    ) -> None:
+    def __init__(self, examples: EncodedStore, collate: Collate, batch_tokens: int, seed: int, shuffle: bool) -> None:
         if batch_tokens < 1:
             raise DataError(f"batch_tokens must be at least 1, not {batch_tokens}")
         self.examples, self.collate = examples, collate

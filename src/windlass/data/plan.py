@@ -69,7 +69,9 @@ class EpochPlanner:
                 cells.extend((widths * np.diff(starts, append=end)).tolist())
             rest, done = rest[:, end:], done + end
         found = np.asarray(cells, dtype=np.int64)
-        return EpochPlan(order, np.append(np.asarray(begins, dtype=np.int64), done), found, self._turns(number, len(found)))
+        return EpochPlan(
+            order, np.append(np.asarray(begins, dtype=np.int64), done), found, self._turns(number, len(found))
+        )
 
     def _turns(self, number: int, batches: int) -> NDArray[np.int64]:
         if not self.shuffle:

@@ -34,7 +34,6 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON can smuggle
 _GRAPHEME = regex.compile(r"\X")
 
 
-
 def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:
     order = sorted(counts, key=lambda piece: (-counts[piece], piece))
     return [piece for piece in order if counts[piece] >= min_count][:room]
@@ -192,8 +191,8 @@ class Tokenizer:
     def token(self, number: int, more: Sequence[str] = ()) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
-        `more` are symbols beyond the tokenizer's own, which a source brought with it. Of a tree, the place of a word with
-        its tag is shown as the tag.
+        `more` are symbols beyond the tokenizer's own, copied from a source. In a tree, a word with its tag is shown as
+        the tag.
 
         >>> tokenizer = Tokenizer.fit(TextOptions(), ["ab"])
         >>> tokenizer.token(3), tokenizer.token(6, more=["z"])
@@ -219,7 +218,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], more: Sequence[str] = ()) -> str:
         """The text of ids. Marks are left out, but an unknown token is shown as U+FFFD.
 
-        `more` are symbols beyond the tokenizer's own, which a source brought with it.
+        `more` are symbols beyond the tokenizer's own, copied from a source.
 
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.

@@ -17,6 +17,7 @@ from windlass.data.sides import Sides
 from windlass.heads.label import LabelHead
 from windlass.heads.tags import TagsHead
 
+
 def choose(
     bundles: Sequence[Bundle], memories: Sequence[Memory], sources: Sequence[Value], nbest: int = 1
 ) -> list[Prediction]:
