@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from windlass.core.marks import EOS
 from windlass.core.records import Batch, Memory, Scored
-from windlass.data.loader import Encoded, Loader
+from windlass.data import Encoded, Loader, Sides
+from windlass.data.sides.base import ids
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.recipe.train import TrainOptions
@@ -71,9 +73,9 @@ def data(seed: int = 5, count: int = 24) -> Loader:
     rows = []
     for _ in range(count):
         length = int(torch.randint(1, 6, (), generator=generator))
-        ids = torch.randint(4, 12, (length,), generator=generator).tolist()
-        rows.append(Encoded(ids, ids[::-1]))
-    return Loader(rows, batch_tokens=24, seed=seed, shuffle=True)
+        tokens = torch.randint(4, 12, (length,), generator=generator).tolist()
+        rows.append(Encoded({"source": ids([*tokens, EOS])}, ids(tokens[::-1])))
+    return Sides.tiny().loader(rows, batch_tokens=24, seed=seed, shuffle=True)
 
 
 def dev_scores(model: nn.Module) -> dict[str, float]:

@@ -42,7 +42,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle,
     save_definition(folder, recipe, bundle.sides)
     with team(bundle.model, folder, 2, seed=1) as gradients:
         assert isinstance(gradients, Team)
-        yield bundle, Loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), gradients
+        yield bundle, bundle.sides.loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), gradients
 
 
 def test_a_record_sent_as_bytes_is_the_same_record():

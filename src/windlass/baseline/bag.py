@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.data.examples import Pairs, Value, as_text
+from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.nn.fast.optimiser import without_compiler
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -123,7 +124,7 @@ class BagOfEach:
 
 
 def _bag(source: Value, pair: bool) -> Counter[str]:
-    return pair_features(*source) if pair else features(as_text(source))
+    return pair_features(*PairSource.read(PairOptions(), source)) if pair else features(as_text(source))
 
 
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:

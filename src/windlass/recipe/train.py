@@ -15,7 +15,6 @@ from windlass.recipe.schedule import Constant, NoSampling, SamplingOptions, Sche
 
 
 class _Optimiser(Options):
-
     @property
     def moments(self) -> int:
         """How many averages it keeps for every weight."""
