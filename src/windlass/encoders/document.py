@@ -84,7 +84,7 @@ class HierarchicalEncoder(Encoder):
 
         def _terms(self, at: str) -> Iterator[Term]:
             yield from super()._terms(at)
-            yield Gives(f"{at} final states")
+            yield Gives(f"{at} final states", self.sentences.cell.stateful)
             yield Gives(f"{at} two directions", self.sentences.bidirectional)
             yield Gives(f"{at} words")
             yield Needs(
