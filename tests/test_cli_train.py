@@ -90,7 +90,7 @@ def test_further_training_adds_symbols_and_keeps_the_recipe(tiny_model, tmp_path
     assert "picked" not in ran.err
     old, new = load_definition(tiny_model), load_definition(tmp_path / "m")
     assert new[0].model == old[0].model
-    assert new[1].source.symbols == (*old[1].source.symbols, "x")
+    assert new[1].source.vocabulary.symbols == (*old[1].source.vocabulary.symbols, "x")
 
 
 @pytest.mark.parametrize(
