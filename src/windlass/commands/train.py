@@ -16,7 +16,7 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
-from windlass.experiment.run import Data, Outcome, check_folder, pick, read_data, run
+from windlass.experiment.run import Outcome, check_folder, pick, read_data, run
 from windlass.metrics.likelihood import shown
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS
@@ -89,18 +89,12 @@ def train(
         if not quiet:
             say(data.report.render())
         if not quiet and composed.data.dev is None:
-            say(f"no dev file: {_aside(data, TASKS[composed.task].language_model)} set aside to choose by")
+            say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} set aside to choose by")
         if not (task or recipe or base):
             composed = pick(composed, data, settings, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
     _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
-
-
-def _aside(data: Data, texts: bool) -> str:
-    if not texts:
-        return f"{len(data.dev):,} of the examples are"
-    return f"the last {sum(len(e.target) for e in data.dev):,} characters are"
 
 
 def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:

@@ -54,6 +54,10 @@ class CorpusReader(ABC):
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         """Set a dev set aside, of a `fraction` of the examples or of as many as is usual. Returns (train, dev)."""
 
+    def amount(self, dev: Sequence[Example]) -> str:
+        """How much was set aside, for people."""
+        return f"{len(dev):,} of the examples are"
+
     @property
     def in_memory(self) -> CorpusReader:
         """The reader of the same data in memory."""
@@ -139,6 +143,9 @@ class _RunningText(CorpusReader):
         if last >= len(examples):
             raise DataError(f"cannot set lines aside of {len(examples)}; give a dev file")
         return examples[:-last], examples[-last:]
+
+    def amount(self, dev: Sequence[Example]) -> str:
+        return f"the last {sum(len(e.target) for e in dev):,} characters are"
 
 
 EXAMPLES: CorpusReader = _Examples()
