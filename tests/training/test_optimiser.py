@@ -129,6 +129,9 @@ optimiser.step()
 optimiser.zero_grad(set_to_none=True)
 assert not torch.equal(before, layer.weight)
 optimiser.load_state_dict(optimiser.state_dict())
+base = torch.optim.Optimizer
+assert type(optimiser) is not torch.optim.{kind}
+assert not any(hasattr(getattr(method, "__wrapped__", method), "__dynamo_disable") for method in vars(base).values())
 sys.exit("torch._dynamo" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
