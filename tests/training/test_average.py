@@ -5,7 +5,7 @@ import torch
 from standin import Vector
 from torch import nn
 
-from windlass.core.weights import applied, copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.recipe.train import Checkpoints, Ema
 from windlass.training.average import build_average
 
@@ -71,7 +71,7 @@ def test_an_average_goes_on_from_its_tensors(options):
             average.evaluated(model)
 
     go(first, (1.0, 2.0))
-    second.restore(copied(first.tensors()))
+    second.restore(clone_tensors(first.tensors()))
     go(first, (7.0,))
     go(second, (7.0,))
     assert torch.equal(first.now(model)["w"], second.now(model)["w"])
@@ -82,18 +82,18 @@ def test_weights_that_are_shared_are_taken_once_and_come_back():
     model["b"].weight = model["a"].weight
     assert list(weights(model)) == ["a.weight"]
     before = model["a"].weight.clone()
-    with applied(model, {"a.weight": torch.ones(2, 2)}):
+    with temporary_weights(model, {"a.weight": torch.ones(2, 2)}):
         assert model["b"].weight.sum() == 4
     assert torch.equal(model["b"].weight, before)
 
 
 def test_weights_come_back_after_an_error():
     model = Vector(2.0)
-    with pytest.raises(ZeroDivisionError), applied(model, {"w": torch.ones(2, 2)}):
+    with pytest.raises(ZeroDivisionError), temporary_weights(model, {"w": torch.ones(2, 2)}):
         raise ZeroDivisionError
     assert model.w[0, 0].item() == 2.0
 
 
 def test_weights_of_another_model_are_refused():
-    with pytest.raises(Exception, match="another model: w differ"):
-        put(Vector(), {"w": torch.ones(3, 3)})
+    with pytest.raises(Exception, match="belong to another model: w differ"):
+        set_weights(Vector(), {"w": torch.ones(3, 3)})

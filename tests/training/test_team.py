@@ -12,8 +12,8 @@ from toy import SMALL, reversals
 from windlass.bundle import Bundle, save_definition
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Padded, Record
+from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
-from windlass.core.wire import pack, unpack
 from windlass.data.loader import Loader
 from windlass.experiment.run import as_data, encode, fit_codecs, run, training_loader
 from windlass.recipe import Recipe, compose
@@ -49,7 +49,7 @@ def test_a_record_sent_as_bytes_is_the_same_record():
     batch = Batch(
         {"source": Padded.of([[4, 5], [6]])}, Padded.of([[7], [8]]), torch.tensor([3, 1]), torch.rand(2, 1, 2)
     )
-    there = unpack(pack(batch))
+    there = deserialise(serialise(batch))
     found: list[tuple[torch.Tensor, torch.Tensor]] = []
     for one, other in ((batch, there), (batch.inputs["source"], there.inputs["source"]), (batch.target, there.target)):
         assert isinstance(one, Record)

@@ -36,7 +36,7 @@ from windlass.baseline.text import (
 )
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Source, joined
 from windlass.metrics import find
 
@@ -105,7 +105,7 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
-    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    atomic_write(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> AnyBaseline | None:

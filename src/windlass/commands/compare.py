@@ -18,7 +18,7 @@ from windlass.comparing.candidates import candidates, varied
 from windlass.comparing.compare import run_all
 from windlass.comparing.table import Comparison
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.recipe import setting
 from windlass.tasks import TASKS
 
@@ -101,8 +101,8 @@ def tell(found: Comparison, out: Path, json_: bool) -> None:
         if json_:
             print(content)
         return
-    write_bytes(out / "comparison.json", (content + "\n").encode())
-    write_bytes(out / "comparison.md", found.markdown().encode())
+    atomic_write(out / "comparison.json", (content + "\n").encode())
+    atomic_write(out / "comparison.md", found.markdown().encode())
     picture = found.draw(out / "comparison.png")
     if json_:
         print(content)

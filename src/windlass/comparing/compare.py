@@ -19,7 +19,7 @@ from windlass.comparing.progress import Course, Key
 from windlass.comparing.table import Comparison
 from windlass.comparing.trial import Failed, Trial, attempt, known, mark
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Source
 from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.recipe import Recipe, override
@@ -192,7 +192,7 @@ def _one(candidate: Candidate, seed: int, folder: Path, data: Data, device: str,
         return Failed(*key, str(error))
     except Exception as error:
         log = folder.with_suffix(".error.txt")
-        write_bytes(log, traceback.format_exc().encode())
+        atomic_write(log, traceback.format_exc().encode())
         return Failed(*key, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}; see {log}")
     if trial is None:
         raise KeyboardInterrupt

@@ -17,7 +17,7 @@ import torch
 from windlass.bundle import Bundle
 from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.running import joined_ids
 from windlass.experiment.data import Data, examples_of, fingerprint, read_data
 from windlass.experiment.run import run
@@ -144,7 +144,7 @@ def attempt(
 
 
 def _keep(folder: Path, record: dict[str, Any]) -> None:
-    write_bytes(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
+    atomic_write(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
 def _content_of(path: str) -> str:

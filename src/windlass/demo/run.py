@@ -11,7 +11,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.core.records import Prediction
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.loader import Loader
 from windlass.demo.names import PlaceNames, place_names
 from windlass.experiment.run import baseline_metrics, encode, fit_codecs, read_data, run
@@ -95,7 +95,7 @@ def write_names(names: PlaceNames, folder: Path) -> list[str]:
     files = []
     for part, pairs in (("train", names.train), ("dev", names.dev), ("test", names.test)):
         path = folder / f"{part}.tsv"
-        write_bytes(path, "".join(f"{latin}\t{other}\n" for latin, other in pairs).encode())
+        atomic_write(path, "".join(f"{latin}\t{other}\n" for latin, other in pairs).encode())
         files.append(str(path))
     return files
 

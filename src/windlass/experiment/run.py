@@ -15,7 +15,7 @@ from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_ba
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
 from windlass.bundle import Bundle, Codecs, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.codecs import TextCodec
 from windlass.data.documents import DocumentCodec
 from windlass.data.examples import Example, Source, group
@@ -303,7 +303,7 @@ def _processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, 
     if not resume:
         note(expected.render())
     count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
-    write_bytes(path, json.dumps({"processes": count}).encode())
+    atomic_write(path, json.dumps({"processes": count}).encode())
     return count
 
 
@@ -365,8 +365,8 @@ def _open_folder(
     else:
         save_baseline(out, baseline)
     content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
-    write_bytes(about, json.dumps(content, indent=1).encode())
-    write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
+    atomic_write(about, json.dumps(content, indent=1).encode())
+    atomic_write(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
 
 
 def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:

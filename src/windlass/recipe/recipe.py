@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.data.copies import comparable
 from windlass.data.documents import DocumentOptions
 from windlass.data.pairs import PairOptions
@@ -281,7 +281,7 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
             continue
         if part in known and not leaf:
             annotation = known[part].annotation
-            inner = record(annotation)
+            inner = options_class(annotation)
             choices = members(annotation) if get_args(annotation) and inner is None else {}
             leaf = not choices and inner is None
             known = dict(inner.model_fields) if inner else known

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from windlass.core.weights import copied, weights
+from windlass.core.weights import clone_tensors, weights
 from windlass.recipe.train import AverageOptions
 
 
@@ -88,7 +88,7 @@ class MovingAverage:
 
     def __init__(self, decay: float, model: nn.Module):
         self.decay, self.updates = decay, 0
-        self.means = copied(weights(model))
+        self.means = clone_tensors(weights(model))
 
     @torch.no_grad()
     def stepped(self, model: nn.Module) -> None:
@@ -153,7 +153,7 @@ class CheckpointMean:
 
     def evaluated(self, model: nn.Module) -> None:
         """Keep the weights of an evaluation, and let go of one too old to be needed."""
-        self.kept = [*self.kept, copied(weights(model))][-(self.count - 1) :]
+        self.kept = [*self.kept, clone_tensors(weights(model))][-(self.count - 1) :]
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights that are kept, oldest first."""

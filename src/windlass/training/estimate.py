@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch
-from windlass.core.weights import copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, weights
 from windlass.data.loader import Loader
 from windlass.recipe.train import TrainOptions
 from windlass.training.loop import Batches
@@ -161,10 +161,10 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     >>> layer.weight.item() == before
     True
     """
-    training, before = model.training, copied(weights(model))
+    training, before = model.training, clone_tensors(weights(model))
     try:
         with untouched_randomness():
             yield
     finally:
-        put(model, before)
+        set_weights(model, before)
         model.train(training)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from windlass.core.errors import TrainingError
 from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
-from windlass.core.weights import applied, copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
@@ -177,7 +177,7 @@ class _Run:
         changed = changes(checkpoint.path, checkpoint.data["facts"], self._facts())
         if changed:
             self.observer.note(f"this will not be exactly the run that began: {'; '.join(changed)}")
-        put(self.model, checkpoint.under("model"))
+        set_weights(self.model, checkpoint.under("model"))
         restore_optimiser(self.optimiser, self.model, checkpoint.under("optimiser"))
         self.average.restore(checkpoint.under("average"))
         self.best = {n: t.to(self.device) for n, t in checkpoint.under("best").items()}
@@ -240,7 +240,7 @@ class _Run:
         if reason == "interrupted":
             self.checkpoint()
         if self.best:
-            put(self.model, self.best)
+            set_weights(self.model, self.best)
         self.model.eval()
         self._tick()
         newest = next(iter(checkpoints(self.folder)), None)
@@ -327,14 +327,14 @@ class _Run:
         """Evaluate, keep the best weights, write a row and a checkpoint; broken off, leave all as it was."""
         state, began = self.state, time.monotonic()
         try:
-            with applied(self.model, self.average.now(self.model)), untouched_randomness(), torch.no_grad():
+            with temporary_weights(self.model, self.average.now(self.model)), untouched_randomness(), torch.no_grad():
                 self.model.eval()
                 scores = self._scores()
                 if scores is None:
                     return
                 better = self._better(scores)
                 if better:
-                    self.best = copied(weights(self.model))
+                    self.best = clone_tensors(weights(self.model))
                     self.save_best(self.model, scores)
         finally:
             self.model.train()
@@ -385,7 +385,7 @@ class _Run:
 
     def _save_best_again(self, scores: dict[str, float]) -> None:
         """A kill may have left what was saved in pieces, or later than the checkpoint."""
-        with applied(self.model, self.best), untouched_randomness(), torch.no_grad():
+        with temporary_weights(self.model, self.best), untouched_randomness(), torch.no_grad():
             self.model.eval()
             self.save_best(self.model, scores)
         self.model.train()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.training.observe import Row
 from windlass.training.schedule import PlateauState
 
@@ -122,4 +122,4 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     >>> len(path.read_text().splitlines())
     2
     """
-    write_bytes(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    atomic_write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Record, Scored
+from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
-from windlass.core.wire import pack, unpack
 
 
 class Gradients(Protocol):
@@ -278,11 +278,11 @@ class Team:
             for member, part in zip(busy, parts[1:], strict=True):
                 assert member.stdin is not None
                 order = json.dumps({"own": own, "step": step}).encode()
-                send(member.stdin, len(order).to_bytes(8, "little") + order + pack(part))
+                send(member.stdin, len(order).to_bytes(8, "little") + order + serialise(part))
         except BrokenPipeError:
             raise TrainingError("a process of the run has died: resume with --set train.processes=1") from None
         mine = Alone(self.model)(parts[0].batch, own, step, parts[0].carry)
-        scored = [mine, *(unpack(self._reply(member)) for member in busy)]
+        scored = [mine, *(deserialise(self._reply(member)) for member in busy)]
         self._add([float(one.count) for one in scored])
         carried = [one.carry for one in scored if one.carry is not None]
         return Scored(

@@ -10,7 +10,7 @@ import torch
 
 from windlass.bundle import Bundle, load_definition
 from windlass.core.memory import kept
-from windlass.core.wire import pack, unpack
+from windlass.core.serialise import deserialise, serialise
 from windlass.training.team import Alone, attach, gradients_in, layout, mapped, member_seed, receive, send
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     with kept():
         while content := receive(orders):
             size = int.from_bytes(content[:8], "little")
-            order, part = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
+            order, part = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
             torch.manual_seed(member_seed(told["seed"], order["step"], member))
             scored = compute(part.batch, order["own"], order["step"], part.carry)
             with torch.no_grad():
@@ -46,7 +46,7 @@ def main() -> None:
                         mine[name].copy_(parameter.grad)
                     elif name in mine:
                         mine[name].zero_()
-            send(answers, pack(scored))
+            send(answers, serialise(scored))
 
 
 if __name__ == "__main__":
