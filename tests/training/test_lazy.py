@@ -152,6 +152,6 @@ def test_a_table_that_is_the_output_layer_too_is_refused():
         build_optimiser(Adam(lazy=True), model)
 
 
-def test_processes_that_share_whole_gradients_are_refused():
-    with pytest.raises(ValidationError, match="share whole gradients"):
+def test_lazy_adam_with_several_processes_is_refused():
+    with pytest.raises(ValidationError, match="exchange dense gradients"):
         TrainOptions(optimiser=LAZY, processes=2)
