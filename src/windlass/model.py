@@ -209,11 +209,11 @@ class Model(nn.Module):
         """The same for inference only: quicker where there is a way, and in 8 bits if told."""
         return _with_copy(self.encoder.infer(batch, int8), batch)
 
-    def forward(self, batch: Batch, carry: Carry | None = None, own: float = 0.0) -> Scored:
+    def forward(self, batch: Batch, carry: Carry | None = None, sampling_prob: float = 0.0) -> Scored:
         """The loss of a batch.
 
-        `carry` is where running text stands; `own` is how often the decoder is fed its own last output instead of the
-        right one.
+        `carry` is where running text stands; `sampling_prob` is how often the decoder is fed its own last output
+        instead of the right one.
         """
         if batch.target is None:
             raise RecipeError("a batch without targets cannot be trained on")
@@ -229,7 +229,7 @@ class Model(nn.Module):
             coverage=loss.coverage,
             alignment=batch.alignment,
             alignment_weight=loss.alignment,
-            own=own,
+            sampling_prob=sampling_prob,
         )
 
 

@@ -113,7 +113,7 @@ def test_being_fed_its_own_output_never_is_teacher_forcing(name):
     m, given = model(name), batch()
     memory = m.encode(given)
     taught = m.head.teach(memory, given.target.values)
-    sampled = m.head.teach(memory, given.target.values, own=1e-12)  # the sampled path, with a coin that never falls
+    sampled = m.head.teach(memory, given.target.values, sampling_prob=1e-12)  # samples, but never
     assert close(taught.readout, sampled.readout)
 
 

@@ -313,7 +313,7 @@ def test_the_readouts_dropout_acts_in_training_only(readout):
 def test_fed_its_own_output_always_it_follows_its_own_argmax():
     model = made(context=attention("current", True), readout={"kind": "deep", "size": 5})
     memory = model.encode(BATCH)
-    taught = model.head.teach(memory, TARGET.values, own=1.0)
+    taught = model.head.teach(memory, TARGET.values, sampling_prob=1.0)
     own = model.head.output(taught.readout).argmax(-1)
     assert (own != TARGET.values).any()
     along = torch.cat([own[:, :-1], TARGET.values[:, -1:]], 1)
@@ -324,9 +324,9 @@ def test_fed_its_own_output_always_it_follows_its_own_argmax():
 def test_with_a_coin_some_steps_are_fed_the_right_token_and_some_their_own():
     model = made(context="summary")
     memory, target = model.encode(BATCH), torch.tensor([[6, 5, 4, 7, EOS]] * 2)
-    right, own = model.head.teach(memory, target), model.head.teach(memory, target, own=1.0)
+    right, own = model.head.teach(memory, target), model.head.teach(memory, target, sampling_prob=1.0)
     torch.manual_seed(0)
-    mixed = [model.head.teach(memory, target, own=0.5).readout for _ in range(40)]
+    mixed = [model.head.teach(memory, target, sampling_prob=0.5).readout for _ in range(40)]
     second = torch.stack([m[0, 1] for m in mixed])
     took_own = [torch.allclose(s, own.readout[0, 1]) for s in second]
     took_right = [torch.allclose(s, right.readout[0, 1]) for s in second]

@@ -16,7 +16,7 @@ from windlass.heads.text import TextHead
 from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
 from windlass.training.loop import fit
-from windlass.training.observe import Fitted, Silent, Step
+from windlass.training.observe import FitResult, Silent, Step
 
 OPTIONS = {
     "optimiser": {"kind": "adam", "lr": 0.01},
@@ -40,12 +40,12 @@ class Tiny(nn.Module):
         self.head = TextHead(options, vocabulary=12, memory_size=6, final_sizes=())
         self.chances: list[float] = []
 
-    def forward(self, batch: Batch, carry: None = None, own: float = 0.0) -> Scored:
-        self.chances.append(own)
+    def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:
+        self.chances.append(sampling_prob)
         source = batch.inputs["source"]
         states = nn.functional.dropout(self.embedding(source.values), 0.2, self.training)
         assert batch.target is not None
-        return self.head.score(Memory(states, source.mask, states.mean(1)), batch.target, own=own)
+        return self.head.score(Memory(states, source.mask, states.mean(1)), batch.target, sampling_prob=sampling_prob)
 
 
 class Vector(nn.Module):
@@ -56,8 +56,8 @@ class Vector(nn.Module):
         self.w = nn.Parameter(torch.full(size, value))
         self.chances: list[float] = []
 
-    def forward(self, batch: Batch, carry: None = None, own: float = 0.0) -> Scored:
-        self.chances.append(own)
+    def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:
+        self.chances.append(sampling_prob)
         count = torch.tensor(batch.size)
         return Scored(((self.w - 1) ** 2).sum() / 2 * count, count)
 
@@ -89,7 +89,7 @@ class Recorder(Silent):
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.stop_at, self.steps, self.notes, self.rows = stop_at, [], [], []  # type: ignore[var-annotated]
-        self.plan = self.fitted = None
+        self.plan = self.result = None
 
     def started(self, plan):
         self.plan = plan
@@ -102,8 +102,8 @@ class Recorder(Silent):
     def evaluated(self, row):
         self.rows.append(row)
 
-    def ended(self, fitted):
-        self.fitted = fitted
+    def ended(self, result):
+        self.result = result
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -121,7 +121,7 @@ def train(
     resume: bool = False,
     seed: int = 1,
     **options: object,
-) -> Fitted:
+) -> FitResult:
     return fit(
         model if model is not None else build(),
         loader or data(),

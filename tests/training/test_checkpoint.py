@@ -10,7 +10,7 @@ import torch
 from windlass.core.errors import TrainingError
 from windlass.training import checkpoint
 from windlass.training.checkpoint import checkpoints, load, load_newest, save
-from windlass.training.randomness import random_state, restore_random, seed_all
+from windlass.training.rng import restore_rng, rng_state, seed_all
 
 TENSORS = {
     "f32": torch.tensor([0.1, -0.0, float("inf"), 1e-45]),
@@ -129,9 +129,9 @@ def test_every_generator_goes_on_where_it_was():
     def draw():
         return torch.randn(2).tolist(), random.gauss(0, 1), random.random(), np.random.randn(2).tolist()
 
-    state = random_state()
+    state = rng_state()
     first = draw()
     seed_all(8)
     assert draw() != first
-    restore_random(state)
+    restore_rng(state)
     assert draw() == first

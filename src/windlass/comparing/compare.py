@@ -23,7 +23,7 @@ from windlass.core.tensors import atomic_write
 from windlass.data.examples import Source
 from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.recipe import Recipe, override
-from windlass.training.processes import cores
+from windlass.training.processes import available_cores
 
 Pairs = Sequence[tuple[Source, str]]
 
@@ -204,7 +204,7 @@ def _side_by_side(
 ) -> None:
     """Each run in a process of its own, `jobs` at a time; Ctrl-C reaches them too, and they save."""
     lock, stopping = threading.Lock(), threading.Event()
-    threads = max(1, cores() // jobs)
+    threads = max(1, available_cores() // jobs)
 
     def one(run: Waiting) -> None:
         candidate, seed, folder, _ = run

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from windlass.comparing.trial import Failed, Trial
 from windlass.metrics.likelihood import shown
-from windlass.training.progress import duration
+from windlass.training.progress import format_duration
 
 Key = tuple[str, str, int]
 """Group, name and seed."""
@@ -66,7 +66,7 @@ class Course:
         return list(self.going.items())[:3]
 
     def _left(self) -> str:
-        return "" if self.left is None else f"about {duration(self.left)} left"
+        return "" if self.left is None else f"about {format_duration(self.left)} left"
 
     def ended(self, run: Key, found: Trial | Failed, anew: bool = True) -> None:
         """A run is over; `anew` is False for one that had been done before."""
@@ -79,7 +79,7 @@ class Course:
             self.note(f"{label}, seed {found.seed}: failed: {found.error}")
         else:
             score = f"dev {found.metric} {shown(found.metric, found.dev[found.metric])}"
-            when = f"in {duration(found.seconds)}" if anew else "done before"
+            when = f"in {format_duration(found.seconds)}" if anew else "done before"
             after = f"; {self._left()}" if len(self.over) < len(self.runs) else ""
             self.note(f"{label}, seed {found.seed}: {score} {when}{after}")
         if self.live is not None:

@@ -12,7 +12,7 @@ from windlass.comparing.picture import Point, draw
 from windlass.comparing.trial import Failed, Trial
 from windlass.metrics import higher_is_better
 from windlass.metrics.likelihood import shown
-from windlass.training.progress import duration
+from windlass.training.progress import format_duration
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Comparison:
             parts = [r.dev, *([r.test or {}] if tested else [])]
             figures = [_figure(part, name) for part in parts for name in names]
             rate = "-" if r.rate is None else f"{r.rate.mean:,.0f}"
-            seconds = r.seconds.told(duration)
+            seconds = r.seconds.told(format_duration)
             size = [f"{r.parameters:,}", f"{r.megabytes:.2f}"]
             table.append([r.name, str(len(r.seeds)), *size, seconds, rate, *figures])
         cheap = [shown(n, first.baseline_dev[n]) if n in first.baseline_dev else "-" for n in names]

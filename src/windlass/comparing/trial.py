@@ -23,8 +23,8 @@ from windlass.experiment.data import Data, examples_of, fingerprint, read_data
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate, predict
 from windlass.recipe import Recipe
-from windlass.training.observe import Plan, Silent, Step
-from windlass.training.progress import seconds_left, share_done
+from windlass.training.observe import RunPlan, Silent, Step
+from windlass.training.progress import fraction_done, seconds_left
 
 TIMED = 200
 """Inputs of dev on which the rate of predictions is taken."""
@@ -77,13 +77,13 @@ class _Watch(Silent):
     """Passes on how far a run is; one whose parent has gone stops as by Ctrl-C."""
 
     def __init__(self, told: Told):
-        self.told, self.parent, self.plan = told, os.getppid(), Plan(1, 0, 1, None, 0.0, "")
+        self.told, self.parent, self.plan = told, os.getppid(), RunPlan(1, 0, 1, None, 0.0, "")
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: RunPlan) -> None:
         self.plan = plan
 
     def step(self, step: Step) -> None:
-        self.told(share_done(self.plan, step), seconds_left(self.plan, step))
+        self.told(fraction_done(self.plan, step), seconds_left(self.plan, step))
         if os.getppid() != self.parent:
             raise KeyboardInterrupt
 
@@ -164,7 +164,7 @@ def _train(
         outcome = run(recipe, data, folder, _Watch(told), (folder / "training").is_dir(), device=device)
     finally:
         torch.set_num_threads(threads)
-    if outcome.dev is None or outcome.fitted.reason == "interrupted":
+    if outcome.dev is None or outcome.fit.reason == "interrupted":
         return None
     bundle = outcome.bundle
     return Trial(
@@ -175,9 +175,9 @@ def _train(
         recipe.choose_by or bundle.task.metric,
         sum(p.numel() for p in bundle.model.parameters()),
         sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / (1 << 20),
-        outcome.fitted.seconds,
-        outcome.fitted.steps,
-        outcome.fitted.epochs,
+        outcome.fit.seconds,
+        outcome.fit.steps,
+        outcome.fit.epochs,
         _rate(bundle, data),
         outcome.dev.metrics,
         None,

@@ -52,7 +52,7 @@ def demonstrate(script: str, minutes: float, out: Path, seed: int, observer: Obs
     recipe = compose("transliterate", None, [{"seed": seed, "data": {"train": [files[0]], "dev": files[1]}}])
     recipe = fit_to_time(recipe, minutes)
     outcome = run(recipe, read_data(recipe), folder / "model", observer)
-    if outcome.fitted.reason == "interrupted":
+    if outcome.fit.reason == "interrupted":
         observer.note(
             f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(folder / 'model'))}"
         )

@@ -240,12 +240,12 @@ class TextHead(nn.Module):
 
     # -- whole targets at once: training and forced decoding
 
-    def teach(self, memory: Memory, target: Tensor, own: float = 0.0) -> Taught:
-        """Run targets (B, T) through the decoder, fed the right tokens, or, with chance `own`, its own last one."""
+    def teach(self, memory: Memory, target: Tensor, sampling_prob: float = 0.0) -> Taught:
+        """Run targets (B, T) through the decoder, fed gold tokens, or its own with `sampling_prob`."""
         source, state = self.begin(memory)
         tokens = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-        if own > 0:
-            return self._teach_sampled(tokens, state, source, own)
+        if sampling_prob > 0:
+            return self._teach_sampled(tokens, state, source, sampling_prob)
         e = self._embed(tokens)  # (B, T, E)
         if not (self.previous or self.feeding or self.covering):
             return self._teach_at_once(e, state, source)
@@ -298,13 +298,13 @@ class TextHead(nn.Module):
             context, weights = self.attention(s, source.keys)
         return Taught(self._read(s, context, e), weights, None, self._gates(s, e, weights, source))
 
-    def _teach_sampled(self, tokens: Tensor, state: DecoderState, source: Source, own: float) -> Taught:
+    def _teach_sampled(self, tokens: Tensor, state: DecoderState, source: Source, sampling_prob: float) -> Taught:
         """Scheduled sampling (Bengio et al. 2015): a coin for every token decides what is fed in."""
         steps: list[Moved] = []
         words: list[Tensor] = []
         last = tokens[:, 0]
         for t, right in enumerate(tokens.unbind(1)):
-            coin = torch.rand(last.shape, device=last.device) < own
+            coin = torch.rand(last.shape, device=last.device) < sampling_prob
             e = self._embed(torch.where(coin, last, right) if t else right)
             moved = self._advance(e, self.stack.first.project(e), state, source)
             with torch.no_grad():
@@ -322,10 +322,10 @@ class TextHead(nn.Module):
         coverage: float = 0.0,
         alignment: Tensor | None = None,
         alignment_weight: float = 0.0,
-        own: float = 0.0,
+        sampling_prob: float = 0.0,
     ) -> Scored:
         """The training loss of targets that end with the end mark."""
-        taught = self.teach(memory, target.values, own)
+        taught = self.teach(memory, target.values, sampling_prob)
         gold, output, seen = target.values[target.mask], self.output, taught.readout[target.mask]
         if taught.gate is None:
             loss, nll = output_loss(seen, output.weight, output.bias, gold, smoothing)

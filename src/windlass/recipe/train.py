@@ -139,8 +139,8 @@ ScheduleOptions = Annotated[Constant | Plateau | Cosine | Exponential | InverseS
 class NoAverage(Options):
     """No averaging.
 
-    >>> NoAverage().kind
-    'none'
+    >>> TrainOptions(average="none").average == NoAverage()
+    True
     """
 
     kind: Literal["none"] = "none"
@@ -177,8 +177,8 @@ AverageOptions = Annotated[NoAverage | Ema | Checkpoints, Field(discriminator="k
 class NoSampling(Options):
     """Teacher forcing: the decoder input is always the gold token.
 
-    >>> NoSampling().kind
-    'none'
+    >>> TrainOptions(sampling="none").sampling == NoSampling()
+    True
     """
 
     kind: Literal["none"] = "none"
