@@ -21,7 +21,7 @@ def test_a_label_that_is_only_predicted_lowers_the_mean():
     assert macro_f1(["a", "c"], [["a"], ["a"]])["macro_f1"] == pytest.approx(100 * (2 / 3) / 2)
 
 
-def test_one_of_several_right_labels_is_right():
+def test_any_of_several_references_is_correct():
     assert confusion(["b"], [["a", "b"]]) == {("b", "b"): 1}
 
 
@@ -44,7 +44,7 @@ def test_spans_are_read_as_conlleval_reads_them(tags, expected):
     assert spans(tags.split()) == expected
 
 
-def test_figures_of_spans_are_over_all_sentences_together():
+def test_span_scores_are_over_all_sentences():
     found = ["B-x O", "B-x B-y"]
     right = [["B-x O"], ["O B-x"]]
     assert span_f1(found, right) == pytest.approx({"span_f1": 40.0, "span_precision": 100 / 3, "span_recall": 50.0})
@@ -60,7 +60,7 @@ def test_nothing_found_and_nothing_to_find_is_no_division_by_zero():
 
 
 def test_tags_of_other_words_are_refused():
-    with pytest.raises(DataError, match="sentence 2: 1 tags, but 2 are right"):
+    with pytest.raises(DataError, match="sentence 2: 1 predicted tags, but 2 gold tags"):
         tag_accuracy(["A", "A"], [["A"], ["A B"]])
 
 

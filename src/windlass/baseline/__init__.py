@@ -38,7 +38,7 @@ from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Source, joined
-from windlass.metrics import find
+from windlass.metrics import get_metric
 
 AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov | TreeGuess
 
@@ -88,7 +88,7 @@ def best_baseline(
     >>> best_baseline([("ab", "αβ"), ("ba", "βα")], ["aab"], [["ααβ"]], "accuracy").name
     'letter by letter'
     """
-    measure = find(metric)
+    measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
         fit(train, target, source, lead),

@@ -18,7 +18,7 @@ from windlass.core.program import program
 from windlass.data.examples import Source, joined
 from windlass.data.pairs import PairCodec, both
 from windlass.experiment.run import Data, Outcome, check_folder, pick, read_data, run
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
@@ -111,7 +111,7 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Source) 
         raise typer.Exit(130)
     assert outcome.dev is not None
     metrics, cheap = (
-        "  ".join(f"{name} {shown(name, value)}" for name, value in figures.items())
+        "  ".join(f"{name} {format_metric(name, value)}" for name, value in figures.items())
         for figures in (outcome.dev.metrics, outcome.baseline_metrics)
     )
     say(f"done in {format_duration(seconds)} ({result.steps} steps, best at step {result.best_step})")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from windlass.comparing.trial import Failed, Trial
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 from windlass.training.progress import format_duration
 
 Key = tuple[str, str, int]
@@ -78,7 +78,7 @@ class Course:
         if isinstance(found, Failed):
             self.note(f"{label}, seed {found.seed}: failed: {found.error}")
         else:
-            score = f"dev {found.metric} {shown(found.metric, found.dev[found.metric])}"
+            score = f"dev {found.metric} {format_metric(found.metric, found.dev[found.metric])}"
             when = f"in {format_duration(found.seconds)}" if anew else "done before"
             after = f"; {self._left()}" if len(self.over) < len(self.runs) else ""
             self.note(f"{label}, seed {found.seed}: {score} {when}{after}")

@@ -11,7 +11,7 @@ from typing import Any
 from windlass.comparing.picture import Point, draw
 from windlass.comparing.trial import Failed, Trial
 from windlass.metrics import higher_is_better
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 from windlass.training.progress import format_duration
 
 
@@ -135,7 +135,7 @@ class Comparison:
             seconds = r.seconds.told(format_duration)
             size = [f"{r.parameters:,}", f"{r.megabytes:.2f}"]
             table.append([r.name, str(len(r.seeds)), *size, seconds, rate, *figures])
-        cheap = [shown(n, first.baseline_dev[n]) if n in first.baseline_dev else "-" for n in names]
+        cheap = [format_metric(n, first.baseline_dev[n]) if n in first.baseline_dev else "-" for n in names]
         blank = ["-"] * len(names) if tested else []
         return headings, [*table, [f"baseline: {first.baseline}", "", "", "", "", "", *cheap, *blank]]
 
@@ -196,7 +196,7 @@ class Comparison:
 
 
 def _figure(part: dict[str, Spread], name: str) -> str:
-    return part[name].told(lambda value: shown(name, value)) if name in part else "-"
+    return part[name].told(lambda value: format_metric(name, value)) if name in part else "-"
 
 
 def _label(one: Trial | Failed) -> str:

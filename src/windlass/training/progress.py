@@ -7,7 +7,7 @@ import math
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 from windlass.training.observe import FitResult, MetricsRow, RunPlan, Silent, Step
 
 __all__ = ["RichProgress", "Silent", "format_duration", "format_row"]
@@ -36,7 +36,7 @@ def format_row(row: MetricsRow) -> str:
     """
     dev = row["dev"]
     assert isinstance(dev, dict)
-    scores = " ".join(f"{name} {shown(name, value)}" for name, value in dev.items())
+    scores = " ".join(f"{name} {format_metric(name, value)}" for name, value in dev.items())
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
         f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(_number(row['seconds']))}"
@@ -109,7 +109,7 @@ class RichProgress:
         """Print the evaluation, and show its score in the live line."""
         dev, metric = row["dev"], self.plan.metric if self.plan else ""
         if isinstance(dev, dict) and metric in dev:
-            self.dev = f"dev {metric} {shown(metric, dev[metric])}"
+            self.dev = f"dev {metric} {format_metric(metric, dev[metric])}"
         self._print(format_row(row))
 
     def ended(self, result: FitResult) -> None:
@@ -118,7 +118,7 @@ class RichProgress:
         metric = self.plan.metric if self.plan else ""
         best = "no evaluation yet"
         if result.best is not None and metric in result.best:
-            best = f"best dev {metric} {shown(metric, result.best[metric])} at step {result.best_step}"
+            best = f"best dev {metric} {format_metric(metric, result.best[metric])} at step {result.best_step}"
         why = {
             "epochs": "all epochs done",
             "minutes": "time limit reached",
