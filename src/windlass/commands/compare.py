@@ -14,7 +14,7 @@ from rich.table import Table
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
-from windlass.comparing.candidates import candidates, varied
+from windlass.comparing.candidates import candidates, parse_vary
 from windlass.comparing.compare import run_all
 from windlass.comparing.table import Comparison
 from windlass.core.errors import WindlassError
@@ -64,7 +64,7 @@ def compare_command(
     if dev is not None:
         over["dev"] = dev
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
-    named = candidates(recipes or (), task, settings, [varied(text) for text in vary or []], test or ())
+    named = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or ())
     try:
         found = run_all(named, _seeds(seeds), out, jobs, quiet, device)
     except KeyboardInterrupt:
