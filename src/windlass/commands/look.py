@@ -16,7 +16,7 @@ from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import examine
 from windlass.data.running import examine_texts
 from windlass.demo.names import SCRIPTS
-from windlass.demo.run import demonstrate
+from windlass.demo.run import run_demo
 from windlass.experiment.data import splitter
 from windlass.recipe import default, parse
 from windlass.tasks import TASKS
@@ -91,5 +91,5 @@ def demo(
 
     Train on real names, score the model on held-out ones, and draw what it attends to.
     """
-    if not demonstrate(script, minutes, out, seed, RichProgress()):
+    if not run_demo(script, minutes, out, seed, RichProgress()):
         raise typer.Exit(130)
