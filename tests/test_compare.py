@@ -53,7 +53,7 @@ def test_recipes_of_different_data_are_groups_of_their_own(tmp_path: Path):
     assert [(c.group, c.name) for c in found] == names
 
 
-def test_recipes_of_the_same_data_are_told_apart_by_their_files(tmp_path: Path):
+def test_recipes_of_the_same_data_are_named_by_their_files(tmp_path: Path):
     for name, size in (("small", 8), ("large", 16)):
         (tmp_path / f"{name}.yaml").write_text(f"task: pronounce\nmodel: {{encoder: {{size: {size}}}}}\n")
     found = candidates([tmp_path / "small.yaml", tmp_path / "large.yaml"])
@@ -145,7 +145,7 @@ def test_every_recipe_is_trained_with_every_seed(compared):
     assert (out / "runs" / "gru" / "2" / "weights.safetensors").exists()
 
 
-def test_what_is_done_is_not_done_again(compared, monkeypatch: pytest.MonkeyPatch):
+def test_finished_runs_are_not_repeated(compared, monkeypatch: pytest.MonkeyPatch):
     out, command = compared
     before = json.loads((out / "comparison.json").read_text())
     monkeypatch.setattr(trials, "run", None)  # whoever trains would fail
@@ -194,7 +194,7 @@ def test_an_error_that_nobody_foresaw_is_kept_in_a_file(tiny_data: Path, tmp_pat
     assert "Traceback" in next((tmp_path / "out").rglob("*.error.txt")).read_text()
 
 
-def test_a_comparison_that_is_stopped_goes_on_where_it_was(tiny_data: Path, tmp_path: Path, monkeypatch):
+def test_an_interrupted_comparison_resumes(tiny_data: Path, tmp_path: Path, monkeypatch):
     arguments = [*QUICK, "--set", "train.epochs=2", "--seeds", "2", "--out", tmp_path / "out"]
     command = ["compare", "--task", "text", "--train", tiny_data / "pairs.tsv", *arguments]
     passed, steps = trials._ProgressObserver.step, []
@@ -217,7 +217,7 @@ def test_a_comparison_that_is_stopped_goes_on_where_it_was(tiny_data: Path, tmp_
     assert scores[0] == scores[1]
 
 
-def test_runs_side_by_side_come_to_the_same(compared, tmp_path: Path):
+def test_parallel_runs_give_the_same_results(compared, tmp_path: Path):
     out, command = compared
     ran = windlass(*command[:-1], tmp_path / "jobs", "--jobs", "2", "--json")
     assert ran.code == 0, ran.err

@@ -55,7 +55,7 @@ def test_a_span_counts_only_whole():
     assert span_f1(["B-x I-x O"], [["B-x I-x I-x"]])["span_f1"] == 0
 
 
-def test_nothing_found_and_nothing_to_find_is_no_division_by_zero():
+def test_no_spans_are_no_division_by_zero():
     assert span_f1(["O O"], [["O O"]])["span_f1"] == 0
 
 
@@ -97,7 +97,7 @@ def test_what_is_ill_formed_is_named(scheme, tags, said):
     assert fault(scheme, tags.split()) == said
 
 
-def test_a_scheme_is_told_by_its_tags():
+def test_a_scheme_is_recognised_by_its_tags():
     assert told(["B-x", "O"]) == "BIO"
     assert told(["B-x", "E-x"]) == "BIOES"
     assert told(["O", "NOUN"]) == "none"

@@ -117,7 +117,7 @@ def test_gradients_that_are_short_enough_are_left_alone():
     torch.testing.assert_close(weight.grad, torch.tensor([1.5, 2.0]))
 
 
-def test_it_goes_on_exactly_from_its_tensors():
+def test_it_resumes_exactly_from_its_tensors():
     a, b = walk(Adam(lazy=True), []), Table()
     first, second = build_optimiser(Adam(lazy=True), a), build_optimiser(Adam(lazy=True), b)
 

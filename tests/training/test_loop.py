@@ -73,7 +73,7 @@ def test_the_plateau_lowers_the_rate_after_bad_evaluations(tmp_path):
 
 
 @pytest.mark.parametrize("sampling", [LinearSampling(first=0.1, last=0.9, epochs=1.5), InverseSigmoidSampling(k=4)])
-def test_the_chance_of_scheduled_sampling_reaches_the_model(tmp_path, sampling):
+def test_the_sampling_probability_reaches_the_model(tmp_path, sampling):
     model, watcher = Vector(), Recorder()
     options = {**PLAIN, "sampling": sampling.model_dump(), "epochs": 2}
     train(tmp_path, watcher, model=model, evaluate=weight_of, **options)
@@ -98,7 +98,7 @@ def test_threads_are_set(tmp_path):
 # -- evaluation
 
 
-def test_evaluation_sees_the_average_and_training_goes_on_with_the_weights(tmp_path):
+def test_evaluation_uses_the_average_and_training_the_weights(tmp_path):
     seen, saved = [], []
 
     def evaluate(model):
@@ -134,7 +134,7 @@ def test_how_often_a_run_is_evaluated_does_not_change_its_steps(tmp_path):
         assert torch.equal(a[name], b[name])
 
 
-def test_evaluations_come_every_epoch_or_every_so_many_steps_and_at_the_end(tmp_path):
+def test_evaluations_come_every_epoch_or_every_n_steps_and_at_the_end(tmp_path):
     by_epoch, by_step = Recorder(), Recorder()
     train(tmp_path / "a", by_epoch, epochs=2)
     train(tmp_path / "b", by_step, epochs=1, evaluate_steps=EPOCH - 1)
@@ -280,7 +280,7 @@ class Breaks(Vector):
         (1e5, "the loss has diverged", 1),
     ],
 )
-def test_a_loss_gone_wrong_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, factor, message, at):
+def test_divergence_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, factor, message, at):
     model = Breaks(at, factor)
     options = {**PLAIN, "clip": None, "optimiser": {"kind": "sgd", "lr": 1e-9}, "epochs": 3}
     with pytest.raises(TrainingError) as error:
@@ -321,7 +321,7 @@ def test_no_data_and_nothing_to_train_are_errors(tmp_path):
         train(tmp_path, model=nn.Identity())
 
 
-def test_a_warmup_longer_than_the_run_is_told(tmp_path):
+def test_a_warmup_longer_than_the_run_is_reported(tmp_path):
     watcher = Recorder()
     train(tmp_path, watcher, epochs=1, schedule={"kind": "constant", "warmup": 500})
     assert "schedule.warmup: 500" in watcher.notes[0]
@@ -344,7 +344,7 @@ def test_the_observer_hears_the_plan(tmp_path):
     assert again.plan.done == 3
 
 
-def test_weights_that_a_step_has_changed_are_told_by_their_version(tmp_path):
+def test_a_step_bumps_the_version_of_the_weights(tmp_path):
     model = build()
     before = {name: (p._version, p.detach().clone()) for name, p in model.named_parameters()}
     train(tmp_path, Recorder(1), model=model)

@@ -1,4 +1,4 @@
-"""What is told of a run: progress, the estimate before it, the environment."""
+"""Progress, estimate and environment of a run."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def test_a_resume_that_cannot_be_right_is_refused(tmp_path, change, message):
         train(tmp_path, resume=True, **change)
 
 
-def test_a_resume_with_another_length_is_told(tmp_path):
+def test_a_resume_with_another_length_is_reported(tmp_path):
     train(tmp_path, Recorder(2))
     watcher = Recorder()
     result = train(tmp_path, watcher, resume=True, epochs=2)

@@ -111,20 +111,20 @@ class Comparison:
         >>> Comparison((trial,)).best()
         'gru'
         """
-        mine = [r for r in self.rows if r.group == group]
-        sign = 1 if higher_is_better(mine[0].metric) else -1
-        return max(mine, key=lambda r: sign * r.dev[r.metric].mean).name
+        rows = [r for r in self.rows if r.group == group]
+        sign = 1 if higher_is_better(rows[0].metric) else -1
+        return max(rows, key=lambda r: sign * r.dev[r.metric].mean).name
 
     def cells(self, group: str, all_metrics: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return headings and cells of a group's table, the baseline last; with all metrics or only the main one."""
-        mine = [r for r in self.rows if r.group == group]
+        rows = [r for r in self.rows if r.group == group]
         first = next(t for t in self.trials if t.group == group)
         names = [first.metric, *([n for n in first.dev if n != first.metric] if all_metrics else [])]
-        tested = any(r.test is not None for r in mine)
+        tested = any(r.test is not None for r in rows)
         headings = ["", "seeds", "parameters", "MB", "training", "per second"]
         headings += [f"dev {n}" for n in names] + ([f"test {n}" for n in names] if tested else [])
         table = []
-        for r in mine:
+        for r in rows:
             parts = [r.dev, *([r.test or {}] if tested else [])]
             scores = [_cell(part, name) for part in parts for name in names]
             rate = "-" if r.rate is None else f"{r.rate.mean:,.0f}"

@@ -31,7 +31,7 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """The figures of one training step.
+    """Measurements of one training step.
 
     >>> Step(1, epoch=0.5, loss=2.0, lr=0.001, grad_norm=0.7, tokens=40, tokens_per_second=900.0, seconds=0.1).tokens
     40
