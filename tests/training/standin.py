@@ -9,14 +9,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from windlass.core.marks import EOS
 from windlass.core.records import Batch, Memory, Scored
-from windlass.data.loader import Encoded, Loader
+from windlass.data import Encoded, Loader, Sides
+from windlass.data.sides.base import ids
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
 from windlass.training.loop import fit
-from windlass.training.observe import Fitted, Silent, Step
+from windlass.training.observe import FitResult, Silent, Step
 
 OPTIONS = {
     "optimiser": {"kind": "adam", "lr": 0.01},
@@ -71,9 +73,9 @@ def data(seed: int = 5, count: int = 24) -> Loader:
     rows = []
     for _ in range(count):
         length = int(torch.randint(1, 6, (), generator=generator))
-        ids = torch.randint(4, 12, (length,), generator=generator).tolist()
-        rows.append(Encoded(ids, ids[::-1]))
-    return Loader(rows, batch_tokens=24, seed=seed, shuffle=True)
+        tokens = torch.randint(4, 12, (length,), generator=generator).tolist()
+        rows.append(Encoded({"source": ids([*tokens, EOS])}, ids(tokens[::-1])))
+    return Sides.tiny().loader(rows, batch_tokens=24, seed=seed, shuffle=True)
 
 
 def dev_scores(model: nn.Module) -> dict[str, float]:
@@ -88,7 +90,7 @@ class Recorder(Silent):
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.stop_at, self.steps, self.notes, self.rows = stop_at, [], [], []  # type: ignore[var-annotated]
-        self.plan = self.fitted = None
+        self.plan = self.result = None
 
     def started(self, plan):
         self.plan = plan
@@ -101,8 +103,8 @@ class Recorder(Silent):
     def evaluated(self, row):
         self.rows.append(row)
 
-    def ended(self, fitted):
-        self.fitted = fitted
+    def ended(self, result):
+        self.result = result
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -120,7 +122,7 @@ def train(
     resume: bool = False,
     seed: int = 1,
     **options: object,
-) -> Fitted:
+) -> FitResult:
     return fit(
         model if model is not None else build(),
         loader or data(),

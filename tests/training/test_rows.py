@@ -13,10 +13,10 @@ from torch import nn
 from windlass.nn.embedding import Embedding
 from windlass.recipe.train import Adam, AdamW
 from windlass.training import rows
-from windlass.training.lazy import clip
+from windlass.training.data_parallel import DataParallel
+from windlass.training.lazy import clip_gradients
 from windlass.training.optimiser import build_optimiser
 from windlass.training.rows import give_rows, give_whole
-from windlass.training.team import Team
 
 TOUCHED = [[0, 1, 1], [6], [], [5, 2, 5], [1, 2]]  # rows that each step looks up; some of them twice, once none
 
@@ -49,7 +49,7 @@ def walk(options: Adam | AdamW, whole: bool) -> tuple[Table, dict[str, torch.Ten
         optimiser.zero_grad()
         model(looked_up).backward()
         assert model.embedding.table.grad.is_sparse != whole
-        clip(list(model.parameters()), 0.5)
+        clip_gradients(list(model.parameters()), 0.5)
         optimiser.step()
     return model, optimiser.state[model.embedding.table]
 
@@ -89,11 +89,11 @@ def test_a_run_resumed_equals_one_never_stopped(tmp_path, small):
     assert not model.head.embedding.sparse  # what comes after training gets whole gradients
 
 
-def test_a_team_adds_rows_to_the_whole_gradients_of_others():
+def test_sparse_gradients_are_added_to_dense_ones_of_workers():
     model = Table()
     give_rows(model, least=0)
     model([0, 1, 1]).backward()
     mine = model.embedding.table.grad.to_dense()
     theirs = {name: torch.ones_like(p) for name, p in model.named_parameters()}
-    Team._add(SimpleNamespace(model=model, theirs=[theirs]), [3.0, 1.0])
+    DataParallel._reduce_gradients(SimpleNamespace(model=model, worker_gradients=[theirs]), [3.0, 1.0])
     assert torch.allclose(model.embedding.table.grad, 0.75 * mine + 0.25)
