@@ -21,11 +21,14 @@ from common import data, once, report, spread
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.confusion import draw_confusion
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
+
+LABEL = SideOptions(target="label")
 
 READING = DataOptions(format="labelled")
 
@@ -74,7 +77,7 @@ def score_test(runs: Path, seeds: list[int], trained: list[dict[str, Any]], name
     cheap = load_baseline(runs / f"trec-{seeds[0]}")
     assert cheap is not None
     train_set = read(data("classification/trec6") / "TREC.train.all.gz", READING, LABEL).examples
-    majority = fit([(e.source, e.target) for e in train_set], "label")[0]
+    majority = fit([(e.source, e.target) for e in train_set], LABEL)[0]
     content = {
         "each": [one.metrics for one in found],
         "test": spread([one.metrics for one in found]),

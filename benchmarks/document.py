@@ -25,7 +25,7 @@ from common import data, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
-from windlass.data.words import cut
+from windlass.data.cutting import cut
 from windlass.experiment.data import examples_of
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.attention import draw, explain

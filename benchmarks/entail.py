@@ -19,11 +19,14 @@ from common import data, once, report, spread
 from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.confusion import draw_confusion
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
+
+LABEL = SideOptions(source="pair", target="label")
 
 COLUMNS = {"source": "sentence_A", "second": "sentence_B", "target": "entailment_judgment"}
 READING = DataOptions(**COLUMNS)
@@ -69,7 +72,7 @@ def score_test(runs: Path, seeds: list[int], trained: list[dict[str, Any]]) -> N
     pairs = [(e.source, e.target) for e in train_set]
     cheap = load_baseline(runs / f"sick-{seeds[0]}")
     assert cheap is not None
-    majority = fit(pairs, "label", "pair")[0]
+    majority = fit(pairs, LABEL)[0]
     content = {
         "each": [one.metrics for one in found],
         "test": spread([one.metrics for one in found]),

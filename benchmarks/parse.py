@@ -21,12 +21,15 @@ from common import load, report
 from windlass.baseline import fit
 from windlass.bundle import Bundle
 from windlass.data.readers import read
+from windlass.data.sides import SideOptions
 from windlass.decoding.options import Greedy
 from windlass.demo.grammar import grammar_trees
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
+
+TREE = SideOptions(source="words", target={"tokens": "tree"})
 
 
 def write(runs: Path, sizes: dict[str, int], seed: int) -> dict[str, Path]:
@@ -67,7 +70,7 @@ def score_test(seeds: list[int], runs: Path, files: dict[str, Path]) -> dict[str
     for name, options in (("beam", None), ("greedy", Greedy(length_factor=6.0))):
         each = [evaluate([bundle], examples, options).metrics for bundle in bundles]
         found[name] = {"each": each, "mean": {figure: fmean(one[figure] for one in each) for figure in each[0]}}
-    cheap = {guess.name: baseline_metrics(guess, "parse", examples) for guess in fit(pairs, "tree")}
+    cheap = {guess.name: baseline_metrics(guess, "parse", examples) for guess in fit(pairs, TREE)}
     row = {"test": found, "baselines": cheap, "sentences": len(examples)}
     print(row, flush=True)
     return row

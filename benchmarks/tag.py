@@ -23,10 +23,13 @@ from common import data, once, report
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
+
+TAGS = SideOptions(source="words", target="tags")
 
 EWT, WNUT = "tagging/UD_English-EWT", "tagging/wnut17"
 PARTS = {

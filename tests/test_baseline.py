@@ -17,6 +17,7 @@ from windlass.baseline import (
     save_baseline,
 )
 from windlass.core.errors import DataError, RecipeError
+from windlass.data.sides import SideOptions
 
 GREEK = [("ab", "αβ"), ("ba", "βα"), ("bab", "βαβ"), ("ca", "γα")]
 
@@ -91,9 +92,9 @@ def test_a_bag_of_words_goes_by_its_words_and_survives_json(tmp_path):
 
 
 def test_of_labels_the_bag_is_taken_where_it_is_better():
-    chosen = best_baseline(FILMS, ["bad film", "good film"], [["no"], ["yes"]], "accuracy", "label")
+    chosen = best_baseline(FILMS, ["bad film", "good film"], [["no"], ["yes"]], "accuracy", SideOptions(target="label"))
     assert chosen.name == "bag of words"
-    assert best_baseline(FILMS, ["x"], [["yes"]], "accuracy", "label").name == "most frequent"
+    assert best_baseline(FILMS, ["x"], [["yes"]], "accuracy", SideOptions(target="label")).name == "most frequent"
 
 
 CANS = [(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "can"), "PRON VERB")]

@@ -10,7 +10,7 @@ import pytest
 
 import windlass as package
 from command import refused, windlass
-from windlass.nn import packed
+from windlass.nn.fast import int8
 
 SIZES = [
     argument
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_said(labels, acts, tmp_path):
     )
 
 
-@pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
+@pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 def test_a_document_model_is_measured_and_made_small(labels, tmp_path):
     ran = windlass("bench", labels / "model", "--seconds", "0.01", "--batch", "1", "--json")
     assert ran.code == 0, ran.err

@@ -51,21 +51,21 @@ def test_the_dev_set_does_not_depend_on_the_seed(tmp_path):
 
 def test_a_fingerprint_tells_other_data_and_another_split():
     marks = {
-        fingerprint(as_data(PAIRS, PAIRS[:1], Recipe())),
-        fingerprint(as_data(PAIRS, PAIRS[:2], Recipe())),
-        fingerprint(as_data(PAIRS[::-1], PAIRS[:1], Recipe())),
-        fingerprint(as_data(PAIRS[:3], [PAIRS[3], PAIRS[0]], Recipe())),
+        fingerprint(as_data(PAIRS, PAIRS[:1], Recipe()), Recipe()),
+        fingerprint(as_data(PAIRS, PAIRS[:2], Recipe()), Recipe()),
+        fingerprint(as_data(PAIRS[::-1], PAIRS[:1], Recipe()), Recipe()),
+        fingerprint(as_data(PAIRS[:3], [PAIRS[3], PAIRS[0]], Recipe()), Recipe()),
     }
     assert len(marks) == 4
-    assert fingerprint(as_data(PAIRS, PAIRS[:1], Recipe())) in marks
+    assert fingerprint(as_data(PAIRS, PAIRS[:1], Recipe()), Recipe()) in marks
 
 
 def test_one_vocabulary_or_two():
     data = as_data(PAIRS, PAIRS[:1], Recipe())
     separate = fit_sides(Recipe(), data.train)
     joint = fit_sides(Recipe(vocabulary="joint"), data.train)
-    assert (len(separate.source), len(separate.target), len(joint.source)) == (6, 6, 8)
-    assert joint.source is joint.target
+    assert (separate.source.sizes["source"], len(separate.target), len(joint.target)) == (6, 6, 8)
+    assert joint.source.vocabulary is joint.tokenizer
 
 
 def test_unknown_symbols_of_dev_are_told_with_their_side():
@@ -131,7 +131,7 @@ def test_words_that_only_the_file_has_are_known_by_their_vectors(tmp_path, task)
     source = {"tag": ("the", "cat"), "entail": ("the cat", "the cat")}.get(task, "the cat")
     target = "A B" if task == "tag" else "A"
     sides = fit_sides(recipe, [Example(source, (target,), None, Place("v.tsv", 1))] * 4)
-    words = sides.source.tokens
+    words = sides.source.vocabulary
     assert words.symbols == ("cat", "the", "emu", "fox")
     bundle = Bundle.new(recipe, sides)
     said: list[str] = []

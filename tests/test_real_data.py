@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.data.tokenizer import Tokenizer
 from windlass.data.readers import DataOptions, read
+from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 
 ROOT = Path(os.environ.get("WINDLASS_DATA") or "/nonexistent")

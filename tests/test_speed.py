@@ -12,12 +12,12 @@ import windlass as package
 from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.weights import weights
-from windlass.inference.bench import Figure, bench, made_up, quantile
+from windlass.inference.bench import Figure, bench, quantile
 from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
-from windlass.nn import packed
+from windlass.nn.fast import int8
 
-pytestmark = pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
+pytestmark = pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 WORDS = ["abcd", "ab", "", "dcba", "ccab"]
 
 
@@ -134,10 +134,10 @@ def test_latencies_are_quantiles_and_rates_are_shares():
 
 
 def test_made_up_inputs_are_the_models_own_symbols_and_none_is_blank(tiny_model):
-    codec = Bundle.load(tiny_model).sides.source
-    texts = made_up(codec, 50)
+    side = Bundle.load(tiny_model).sides.source
+    texts = side.random_values(50)
     assert all(text.strip() for text in texts)
-    assert not any(codec.unknown(text) for text in texts)
+    assert not any(side.unknown(text) for text in texts)
 
 
 def test_the_bench_command_prints_a_table_or_json(tiny_model, tmp_path):

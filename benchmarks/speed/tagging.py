@@ -34,7 +34,10 @@ from process import run_one
 from tag_contest import TagJob
 
 from windlass.data.readers import read
+from windlass.data.sides import SideOptions
 from windlass.nn.crf import Chain
+
+TAGS = SideOptions(source="words", target="tags")
 
 SHAPES = {"WNUT17 BIO": 13, "UPOS": 17, "WNUT17 BIOES": 25}
 SENTENCES, SHORTEST, LONGEST = (32, 64), 20, 25

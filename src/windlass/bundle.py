@@ -26,7 +26,7 @@ from windlass.core.version import __version__
 from windlass.core.weights import set_weights, weights
 from windlass.data.sides import Sides
 from windlass.model import Model, build
-from windlass.nn.packed import grow, shrink
+from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
@@ -193,7 +193,7 @@ def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8:
     ...     load_weights(Path(folder))[1]
     {'wer': 18.5}
     """
-    tensors = shrink(weights(model)) if int8 else weights(model)
+    tensors = quantise(weights(model)) if int8 else weights(model)
     write_tensors(folder / "weights.safetensors", tensors, {"scores": scores})
 
 
@@ -207,7 +207,7 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: has no weights yet: its training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
-    return grow(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    return dequantise(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:

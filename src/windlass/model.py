@@ -105,7 +105,7 @@ class Model(nn.Module):
         return memory
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: on the fast path of the encoder, in 8 bits if set."""
+        """The same for inference: with packed weights, in 8 bits if `int8`, where the encoder offers them."""
         return self.encoder.infer(batch, int8)
 
     def forward(self, batch: Batch, carry: Carry | None = None, sampling_prob: float = 0.0) -> Scored:

@@ -5,7 +5,8 @@ import torch
 from contract_parts import VARIANTS, batch, close, fresh, model
 
 from windlass.core.records import Batch, Padded
-from windlass.nn import packed
+from windlass.nn import fast
+from windlass.nn.fast import int8
 
 every = pytest.mark.parametrize("name", VARIANTS)
 
@@ -26,11 +27,13 @@ def test_what_is_read_for_a_search_is_what_is_read_in_training(name):
     m = model(name)
     with torch.no_grad():
         for given in (batch(), batch((1,)), batch(wider=2), batch(blank=True), many()):
-            pairs = zip(tensors(m.encode(given)), tensors(m.infer(given)), strict=True)
+            inferred = tensors(m.infer(given))
+            with fast.disabled():
+                pairs = zip(tensors(m.encode(given)), inferred, strict=True)
             assert all(close(a, b) for a, b in pairs)
 
 
-@pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
+@pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 @pytest.mark.parametrize(
     "name", ["gru - previous", "lstm - none", "two layers", "residual", "one way", "gru no bias - none"]
 )

@@ -1,5 +1,6 @@
 """Fused equals step by step, in outputs, last states and every gradient."""
 
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 
@@ -9,14 +10,15 @@ import torch
 
 from windlass.core.options import members
 from windlass.core.records import Batch, Padded
-from windlass.heads.fused import fused
 from windlass.heads.options import TextHeadOptions
+from windlass.heads.text import decode
 from windlass.model import LossOptions, ModelOptions, build
+from windlass.nn import fast
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import GRU, LSTM, Convolution
-from windlass.nn.fused import LstmTape
-from windlass.nn.fused_attention import Scoring, TanhTape
-from windlass.nn.fused_decoder import Decoder, Layer, decode
+from windlass.nn.fast.attention import FusedScore, TanhTape
+from windlass.nn.fast.decoder import FusedDecoder, Layer
+from windlass.nn.fast.recurrence import LstmTape
 from windlass.nn.recurrence import stepwise
 
 B, S, I, H = 4, 7, 5, 6
@@ -42,8 +44,8 @@ def outcome(way, cell, given, mask, reverse):
     x, *state = given
     real = None if mask is None else mask.t()[..., None]
     torch.manual_seed(5)  # weights that are left out are drawn alike on both ways
-    outputs, last = way(cell.project(x), tuple(state), real, reverse)
-    outputs = outputs if real is None else outputs * real  # as `run` does: what padding puts out is nobody's business
+    outputs, last = way(x, tuple(state), real, reverse)
+    outputs = outputs if real is None else outputs * real  # as `run` does
     weights = torch.linspace(-1, 2, outputs.numel(), dtype=x.dtype).view_as(outputs)
     loss = (outputs * weights).sum() + sum((part**3).sum() for part in last)
     # What a convolution put out last is no part of what comes next.
@@ -63,7 +65,7 @@ def test_fused_equals_step_by_step(kind, mask, reverse):
     given += [torch.randn(B, H, dtype=torch.float64, requires_grad=True) for _ in range(cell.parts)]
     for parameter in cell.parameters():  # biases start at zero: a fused way that drops them must be seen
         parameter.data += 0.3 * torch.randn_like(parameter)
-    fused = outcome(cell.whole, cell, given, MASKS[mask], reverse)
+    fused = outcome(cell.fused, cell, given, MASKS[mask], reverse)
     steps = outcome(lambda *a: stepwise(cell, *a), cell, given, MASKS[mask], reverse)
     for one, other in zip(fused, steps, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
@@ -74,7 +76,7 @@ def test_fused_equals_step_by_step(kind, mask, reverse):
 )
 def test_what_is_not_fused_says_so(options):
     cell = options.build(I, H)
-    assert cell.whole(cell.project(torch.zeros(S, B, I)), cell.zeros(B, torch.zeros(1)), None, False) is None
+    assert fast.fused(cell, torch.zeros(S, B, I), None, None, False) is None
 
 
 def padded(rows):
@@ -92,24 +94,24 @@ READOUTS = {"joined": {"kind": "joined", "size": 5}, "deep": {"kind": "deep", "s
 
 
 def gradients(model, batch, monkeypatch, by_steps):
-    """The loss and all gradients, by the fused decoder or by its steps; and whether a fused one was run."""
-    ran = []
-    with monkeypatch.context() as patch:
-        way = (lambda *given: None) if by_steps else (lambda *given: ran.append(fused(*given)) or ran[-1])
-        patch.setattr("windlass.heads.text.fused", way)
-        torch.manual_seed(6)  # masks that are locked are drawn alike on both ways
+    """The loss and all gradients, with fast paths or without; and whether a fused decoder was run."""
+    runs = []
+    with monkeypatch.context() as patch, fast.disabled() if by_steps else nullcontext():
+        patch.setattr("windlass.heads.text.decode", lambda decoder: runs.append(1) or decode(decoder))
+        torch.manual_seed(6)  # locked masks are drawn alike
         scored = model(batch)
-    found = torch.autograd.grad(scored.mean, list(model.parameters()), allow_unused=True)
-    return ran and ran[-1] is not None, [scored.loss_sum, *scored.terms.values(), *found]
+        found = torch.autograd.grad(scored.mean, list(model.parameters()), allow_unused=True)
+    return bool(runs), [scored.loss_sum, *scored.terms.values(), *found]
 
 
 def same(model, batch, monkeypatch):
-    """Hold both ways equal; say whether there were two."""
-    ran, whole = gradients(model, batch, monkeypatch, by_steps=False)
-    _, steps = gradients(model, batch, monkeypatch, by_steps=True)
+    """Hold fast paths to plain steps; return whether the decoder was fused."""
+    fused, whole = gradients(model, batch, monkeypatch, by_steps=False)
+    never, steps = gradients(model, batch, monkeypatch, by_steps=True)
+    assert not never
     for one, other in zip(whole, steps, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
-    return ran
+    return fused
 
 
 def made(decoder, **loss):
@@ -132,21 +134,23 @@ def pairs(gold=False):
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_every_attention_fused_equals_its_steps(name, monkeypatch):
-    ran = same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
-    at_once = "current" in name and "fed" not in name and "covered" not in name
-    assert ran == ([] if at_once else name not in COSINES_WITH_COVERAGE)
+    same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
+
+
+def test_the_usual_attention_is_fused(monkeypatch):
+    for name in ("additive previous", "bilinear current fed", "additive previous fed covered", "cosine previous"):
+        assert same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
+    for name in ("cosine previous covered", "additive current"):  # the latter needs no loop at all
+        assert not same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
 
 
 @pytest.mark.parametrize("name", [name for name in ATTENDING if "previous" in name])
-def test_attention_in_portions_of_rows_equals_its_steps(name, monkeypatch):
-    asked = []
-    monkeypatch.setattr("windlass.nn.fused_attention.portion", lambda keys: asked.append(keys) or 2)
+def test_attention_in_blocks_of_rows_equals_its_steps(name, monkeypatch):
+    blocked = []
+    monkeypatch.setattr("windlass.nn.fast.attention.block_rows", lambda keys: blocked.append(keys) or 2)
     same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
-    assert all(len(keys) > 2 for keys in asked)
-    assert bool(asked) == any(kind in name for kind in ("additive", "mlp"))
-
-
-COSINES_WITH_COVERAGE = [name for name in ATTENDING if name.startswith("cosine") and "covered" in name]
+    assert all(len(keys) > 2 for keys in blocked)
+    assert bool(blocked) or not name.startswith(("additive", "mlp"))
 
 
 # Not a current query with the state alone as readout: the context would reach nothing.
@@ -167,7 +171,7 @@ def test_every_stack_and_readout_fused_equals_its_steps_with_all_losses(cell, qu
 @pytest.mark.parametrize("fed", [False, True])
 def test_values_of_a_long_memory_meet_their_weights_at_every_step(fed, query, readout, monkeypatch):
     asked = []
-    monkeypatch.setattr("windlass.heads.fused.early", lambda *_: bool(asked.append(1)))
+    monkeypatch.setattr("windlass.heads.fast.fused.multiply_early", lambda *_: bool(asked.append(1)))
     score = {"kind": "additive", "size": 5, "coverage": True, "values": 3}
     context = {"kind": "attention", "query": query, "input_feeding": fed, "score": score}
     model = made({"cell": "gru", "context": context, "readout": READOUTS[readout]}, alignment=0.7, coverage=0.5)
@@ -222,15 +226,15 @@ def test_dropout_in_a_fused_decoder_falls_anew_at_every_step_as_often_as_told():
     head = model.head
     source, state = head.begin(model.encode(pairs()), pairs())
     e = torch.zeros(3, 5, 4, dtype=torch.float64)
-    drawn = fused(head, e, state, source)
+    drawn = head.fused(e, state, source)
     for mask, kept in (*((layer.mask, 0.6) for layer in drawn.layers), (drawn.read_mask, 0.8)):
         assert mask.shape[:2] == (5, 3)
         assert (mask != 0).double().mean().item() == pytest.approx(kept, abs=0.03)
         assert mask.max().item() == pytest.approx(1 / kept)
         assert not torch.equal(mask[0], mask[1])
     head.eval()
-    assert all(layer.mask is None for layer in fused(head, e, state, source).layers)
-    assert fused(head, e, state, source).read_mask is None
+    assert all(layer.mask is None for layer in head.fused(e, state, source).layers)
+    assert head.fused(e, state, source).read_mask is None
 
 
 def test_masks_of_a_fused_decoder_act_on_outputs_and_readouts_at_their_own_step():
@@ -254,8 +258,8 @@ def test_masks_of_a_fused_decoder_act_on_outputs_and_readouts_at_their_own_step(
         Layer(LstmTape, w, None, (zeros, zeros), below if n else None, None, mask)
         for n, (w, mask) in enumerate(zip(weights, masks, strict=True))
     )
-    scoring = Scoring(TanhTape, keys, query, v)
-    given = Decoder(x, layers, False, scoring, MASKS["padded"], True, entering, fed, join, None, read_mask)
+    score = FusedScore(TanhTape, keys, query, v)
+    given = FusedDecoder(x, layers, False, score, MASKS["padded"], True, entering, fed, join, None, read_mask)
     states, attended, read = decode(given)
 
     o, stack = torch.zeros(B, R, dtype=torch.float64), [(zeros, zeros), (zeros, zeros)]

@@ -13,6 +13,7 @@ from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam, Greedy
 from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
+from windlass.nn import fast
 
 V, H = 9, 6
 ADDITIVE = {"kind": "additive", "size": 5}
@@ -89,13 +90,13 @@ def test_more_padding_changes_nothing_and_a_batch_equals_its_rows(name):
 
 
 @every
-def test_a_whole_target_at_once_equals_step_by_step_and_a_ready_head(name):
+def test_a_whole_target_at_once_equals_step_by_step_and_the_inference_form(name):
     m, given = fresh(name), batch()
     logp, weights = m.head.reference_logprobs(m.encode(given), given)
     memory = m.encode(given)
     assert close(weights.sum(-1), torch.ones_like(weights[..., 0]))
     assert not weights.masked_fill(memory.parts["words"].mask[:, None], 0).any()
-    for head in (m.head, m.head.ready()):
+    for head in (m.head, fast.inference(m.head)):
         source, state = head.begin(memory, given)
         tokens = torch.full_like(given.target.values[:, 0], BOS)
         steps = []

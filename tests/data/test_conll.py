@@ -10,6 +10,9 @@ from windlass.core.errors import DataError
 from windlass.data.conll import blocks
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions
+
+TAGS, LABEL = SideOptions(source="words", target="tags"), SideOptions(target="label")
 
 UD = """# sent_id = 1
 # text = Don't go

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.data.doctor import Lengths, examine, survey
+from windlass.data.corpus import examine
+from windlass.data.doctor import Lengths, survey
 from windlass.data.readers import DataOptions, read
 
 

@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from windlass.core.errors import DataError
-from windlass.data.sides.document import DocumentOptions, DocumentSource
-from windlass.data.sides.label import LabelOptions, LabelTarget
 from windlass.data.readers import read
 from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
-from windlass.data.sides import Sides
+from windlass.data.sides import SideOptions, Sides
+from windlass.data.sides.document import DocumentOptions, DocumentSource
+from windlass.data.sides.label import LabelOptions, LabelTarget
 from windlass.training.data_parallel import shard_batch
 
 
@@ -68,34 +68,42 @@ def fitted(*texts, **options):
     return DocumentSource.fit(DocumentOptions(**{"tokens": "words", **options}), texts or ["a b c. d e"])
 
 
+def nested(side, value):
+    return [list(sentence.ids) for sentence in side.sentences(value)]
+
+
 def test_ids_are_nested_and_a_list_stays_as_it_is():
     codec = fitted("One cat. Two cats!")
-    assert codec.pieces("One cat. Two cats!") == ["One cat.", "Two cats!"]
-    nested = codec.inputs(("Two cats! One", "cat"))["source"]
-    assert [len(row) for row in nested] == [4, 1]
+    assert codec.places("One cat. Two cats!").names == ("One cat.", "Two cats!")
+    assert codec.encode(("Two cats! One", "cat"))["source_lengths"].tolist() == [4, 1]
     assert codec.unknown(("one Dog", "dog")) == ("Dog", "dog")
-    assert Sides(codec, LabelTarget.fit(LabelOptions(), ["x"])).encode(("cat", "one")).source == [
-        *codec.inputs(("cat",))["source"],
-        *codec.inputs(("one",))["source"],
-    ]
+    assert nested(codec, ("cat", "one")) == [*nested(codec, ("cat",)), *nested(codec, ("one",))]
 
 
 def test_a_blank_sentence_that_is_given_keeps_its_place():
-    assert fitted().inputs(("a", " ", "b"))["source"][1] == [1]
-    assert fitted().inputs("")["source"] == []
+    assert nested(fitted(), ("a", " ", "b"))[1] == [1]
+    assert nested(fitted(), "") == []
 
 
 def test_long_sentences_are_broken_or_cut_and_what_is_not_read_is_counted():
     text = "a b c d e. F g"
     broken = fitted(most_words=2)
-    assert broken.pieces(text) == ["a b", "c d", "e.", "F g"]
-    assert broken.scan(text)[1] == 0
+    assert broken.places(text).names == (
+        "a b",
+        "c d",
+        "e.",
+        "F g",
+    )
+    assert broken.places(text).unread == 0
     short = fitted(most_words=2, longer="cut")
-    assert short.pieces(text) == ["a b", "F g"]
-    assert short.scan(text)[1] == 4
+    assert short.places(text).names == (
+        "a b",
+        "F g",
+    )
+    assert short.places(text).unread == 4
     few = fitted(most_sentences=1)
-    assert few.pieces(text) == ["a b c d e."]
-    assert few.scan(text)[1] == 2
+    assert few.places(text).names == ("a b c d e.",)
+    assert few.places(text).unread == 2
 
 
 @pytest.mark.parametrize("tokens", ["words", "bpe", "characters", "unigram", "graphemes"])
@@ -104,15 +112,15 @@ def test_every_kind_of_token_survives_a_round_trip(tokens):
     again = DocumentSource.from_json(codec.to_json())
     text = "Two cats sat. One?"
     assert again == codec
-    assert again.inputs(text) == codec.inputs(text)
-    assert [len(part.words) for part in codec.parts(text)] == [len(row) for row in codec.inputs(text)["source"]]
+    assert nested(again, text) == nested(codec, text)
+    assert [len(part.names) for part in codec.places(text).within] == codec.encode(text)["source_lengths"].tolist()
     grown, new = codec.extend(["zebra"])
     assert new
-    assert grown.inputs(text) == codec.inputs(text)
+    assert nested(grown, text) == nested(codec, text)
 
 
 def test_where_words_end_is_for_words_alone():
-    assert fitted(cut="spaces").parts("a cat.")[0].words == ("a", "cat.")
+    assert fitted(cut="spaces").sentences("a cat.")[0].words == ("a", "cat.")
     with pytest.raises(ValidationError, match="leave it out"):
         DocumentOptions(tokens="bpe", cut="spaces")
 
@@ -120,16 +128,16 @@ def test_where_words_end_is_for_words_alone():
 def test_a_batch_costs_as_many_places_as_there_are_words():
     sides = Sides(fitted(), LabelTarget.fit(LabelOptions(), ["x"]))
     rows = [sides.encode(("a b c d e f", "a", "b"), "x"), sides.encode(("a b", "c d"), "x")]
-    assert sides.loader(rows, 100).examples.sources[:].tolist() == [8, 4]
+    assert sides.loader(rows, 100).examples.source_costs[:].tolist() == [8, 4]
 
 
 def test_a_file_holds_documents_as_texts_with_lines_or_as_lists(tmp_path):
     file = tmp_path / "d.jsonl"
     file.write_text('{"a": "one.\\ntwo", "b": "x"}\n{"a": ["one.", " two "], "b": "y"}\n{"a": ["", " "], "b": "y"}\n')
-    found = read(file, target="label", document=LineSentences().split)
+    found = read(file, sides=SideOptions(source={"kind": "document", "splitter": "lines"}, target="label"))
     assert [e.source for e in found.examples] == ["one.\ntwo", ("one.", "two")]
     assert [f.kind for f in found.findings] == ["blank"]
-    flat = read(file, target="label")
+    flat = read(file, sides=SideOptions(target="label"))
     assert [e.source for e in flat.examples] == ["one. two"]  # where a source is no document, nothing has changed
     assert [f.kind for f in flat.findings] == ["line break", "not text", "not text"]
 
@@ -139,7 +147,7 @@ def test_tags_of_sentences_may_be_a_list_and_must_be_as_many(tmp_path):
     file.write_text(
         '{"a": "one\\ntwo", "b": "X Y"}\n{"a": ["one two", ""], "b": ["X", "Y"]}\n{"a": "one", "b": "X Y"}\n'
     )
-    found = read(file, target="tags", document=LineSentences().split)
+    found = read(file, sides=SideOptions(source={"kind": "document", "splitter": "lines"}, target="tags"))
     assert [(e.source, e.target) for e in found.examples] == [(("one", "two"), "X Y"), (("one two", ""), "X Y")]
     assert found.findings[0].what.startswith("1 sentences but 2 tags")
 

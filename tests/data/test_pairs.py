@@ -8,12 +8,15 @@ import pytest
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
-from windlass.data.loader import Encoded, Loader
-from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions, Sides
+from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.experiment.data import as_data
 from windlass.experiment.run import fit_sides, load_vectors
 from windlass.recipe import compose, setting
+
+LABEL = SideOptions(source="pair", target="label")
 
 PAIRS = [("a cat sleeps", "an animal rests"), ("a dog", "a cat")]
 ROWS = "id\tpremise\thypothesis\tlabel\n1\ta cat\tan animal\tyes\n2\ta dog\t\tno\n3\ta dog\ta cat\tno\n"
@@ -50,10 +53,10 @@ def test_pairs_are_not_read_from_line_parallel_files(tmp_path):
 
 def test_a_word_has_one_id_in_both_texts():
     codec = PairSource.fit(PairOptions(each={"tokens": "words"}), PAIRS)
-    found = codec.inputs(("a cat", "cat a"))
-    assert found["source"] == found["second"][::-1]
-    assert codec.pieces(("a cat", "so")) == ["a", "cat"]
-    assert codec.second_pieces(("a cat", "so")) == ["so"]
+    found = codec.encode(("a cat", "cat a"))
+    assert found["source"].tolist() == found["second"][::-1].tolist()
+    assert codec.places(("a cat", "so")).names == ("a", "cat")
+    assert codec.places(("a cat", "so")).parts["second"].names == ("so",)
     assert codec.unknown(("a cow", "so")) == ("cow", "so")
 
 
@@ -62,24 +65,26 @@ def test_a_codec_goes_to_json_and_back_and_grows_without_moving_an_id(each):
     codec = PairSource.fit(PairOptions(each=each), PAIRS)
     again = PairSource.from_json(json.loads(json.dumps(codec.to_json())))
     assert again == codec
-    assert ("second_characters" in codec.inputs(PAIRS[0])) == (each["kind"] == "words")
+    assert ("second_characters" in codec.encode(PAIRS[0])) == (each["kind"] == "words")
     grown, _ = codec.extend([("zebra zebra", "Quail")])
-    assert grown.inputs(PAIRS[0]) == codec.inputs(PAIRS[0])
+    before = codec.encode(PAIRS[0])
+    assert all(array.tolist() == before[name].tolist() for name, array in grown.encode(PAIRS[0]).items())
     assert grown.sizes["source"] > codec.sizes["source"]
 
 
 def test_what_is_not_two_texts_is_refused():
-    assert both("a\tb") == ("a", "b")
-    with pytest.raises(DataError, match="a pair is two texts, with a tab between them, not 3"):
-        both("a\tb\tc")
+    assert PairSource.read(PairOptions(), "a\tb") == ("a", "b")
+    with pytest.raises(DataError, match="the source must be two texts, with a tab between them"):
+        PairSource.read(PairOptions(), "a\tb\tc")
     recipe = compose("entail", None)
     with pytest.raises(DataError, match="train pair 1: the source must be two texts"):
         as_data([("a cat", "yes")], None, recipe)
 
 
 def test_a_batch_has_room_for_the_longer_text():
-    rows = [Encoded([5], [0], more={"second": [5] * n}) for n in (1, 9, 9)]
-    loader = Loader(rows, batch_tokens=10, seed=1, shuffle=False, source_end=False, target_end=False)
+    pairs = PairSource.fit(PairOptions(each={"tokens": "words"}), PAIRS)
+    sides = Sides(pairs, LabelTarget.fit(LabelOptions(), ["yes"]))
+    loader = sides.loader([sides.encode(("a", "cat " * n), "yes") for n in (1, 9, 9)], batch_tokens=10)
     assert [batch.keys.tolist() for batch in loader.epoch(0)] == [[0], [1], [2]]
     assert next(loader.epoch(0)).inputs["second"].values.shape == (1, 1)
 
@@ -122,6 +127,6 @@ def test_word_vectors_reach_every_network_of_a_pair(shared, tmp_path):
     load_vectors(bundle, said.append)
     encoder = bundle.model.encoder
     for network in (encoder.reader, encoder.other or encoder.reader):
-        cat = bundle.sides.source.tokens.encode("cat")[0]
+        cat = bundle.sides.source.vocabulary.encode("cat")[0]
         assert network.embedding.table[cat].tolist() == [1.0, 2.0]
     assert len(said) == (1 if shared else 2)

@@ -6,6 +6,7 @@ import torch
 from windlass.core.errors import DataError
 from windlass.data.readers import DataOptions
 from windlass.data.running import Running, from_memory, joined_ids, read_texts, split_end
+from windlass.data.sides.base import ids
 
 
 def columns(loader, number=0):
@@ -113,4 +114,4 @@ def test_a_file_of_blanks_is_refused(tmp_path):
 
 
 def test_several_texts_each_end_with_the_end_mark():
-    assert joined_ids([[5], [6]]) == [5, 3, 6, 3]
+    assert joined_ids([ids([5]), ids([6])]).tolist() == [5, 3, 6, 3]

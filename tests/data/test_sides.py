@@ -1,24 +1,182 @@
-"""The sides of an example: labels, tags and words with their letters, to ids and back, and through JSON."""
+"""The sides of an example: contracts that every kind holds, and what is special about each."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
 from windlass.core.errors import BundleError, DataError
-from windlass.data.examples import Example, Place, cut
+from windlass.core.records import Hypothesis, Places
+from windlass.data.cutting import cut as cut_words
+from windlass.data.encoded import Encoded, EncodedStore
+from windlass.data.examples import Example, Place, frozen
+from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides, source_side, target_side
 from windlass.data.sides.label import LabelOptions, LabelTarget
 from windlass.data.sides.tags import TagsOptions, TagsTarget
-from windlass.data.sides.nothing import NoSource, NothingOptions
-from windlass.data.sides import Sides, fit_source, fit_target
+from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.sides.words import WordsOptions, WordsSource
-from windlass.data.words import cut as cut_words
 
 SENTENCES = [("The", "cat", "ran"), ("the", "dog", "10 000")]
 WORDS = WordsSource.fit(WordsOptions(min_count=1), SENTENCES)
 TAGGED = Sides(WORDS, TagsTarget.fit(TagsOptions(), ["DET NOUN VERB", "DET NOUN NUM"]))
+
+sources = pytest.mark.parametrize("kind", SOURCES.values(), ids=SOURCES)
+targets = pytest.mark.parametrize("kind", TARGETS.values(), ids=TARGETS)
+both = pytest.mark.parametrize("kind", [*SOURCES.values(), *TARGETS.values()], ids=[*SOURCES, *TARGETS])
+
+
+def stored(value):
+    """A value that has been to disk and back."""
+    return frozen(json.loads(json.dumps(value)))
+
+
+def equal(one, other) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name].values, other[name].values) and torch.equal(one[name].mask, other[name].mask)
+        for name in one
+    )
+
+
+# -- contracts
+
+
+@both
+def test_a_side_survives_json_and_is_found_by_its_options(kind):
+    side, _ = kind.tiny()
+    assert kind.from_json(json.loads(json.dumps(side.to_json()))) == side
+    assert (source_side if kind in SOURCES.values() else target_side)(side.options) is kind
+
+
+@both
+def test_values_are_hashable_survive_a_store_and_are_read_as_they_are(kind):
+    side, values = kind.tiny()
+    assert len(values) >= 2
+    for value in values:
+        assert hash(value) == hash(stored(value))
+        assert stored(value) == value == kind.read(side.options, value)
+
+
+@both
+def test_digests_are_stable_and_tell_values_apart(kind):
+    _, values = kind.tiny()
+    assert [kind.digest(value) for value in values] == [json.dumps(value).encode() for value in values]
+    assert len({kind.digest(value) for value in values}) == len(set(values))
+
+
+@both
+def test_nothing_in_the_values_of_training_data_is_blank(kind):
+    _, values = kind.tiny()
+    if any(values):  # a source that is nothing is blank itself
+        assert not any(kind.blank(value) for value in values)
+    # An empty set of labels is an answer.
+    assert "" in values or kind.blank("  " if not isinstance(values[0], tuple) else (" ", ""))
+
+
+@sources
+def test_a_batch_of_stored_arrays_is_the_batch_of_the_arrays(kind):
+    side, values = kind.tiny()
+    rows = [side.encode(value) for value in values]
+    for disk in (False, True):
+        store = EncodedStore((Encoded(row, None) for row in rows), lambda row: (1, 0), disk)
+        assert equal(side.collate([row.source for row in store]), side.collate(rows))
+
+
+@sources
+def test_a_batch_of_one_is_a_row_of_the_batch(kind):
+    side, values = kind.tiny()
+    whole = side.collate([side.encode(value) for value in values])
+    for n, value in enumerate(values):
+        for name, one in side.collate([side.encode(value)]).items():
+            assert torch.equal(whole[name].values[n][whole[name].mask[n]], one.values[one.mask])
+
+
+@sources
+def test_ids_are_below_the_sizes_and_places_are_those_of_the_main_input(kind):
+    side, values = kind.tiny()
+    inputs = side.collate([side.encode(value) for value in values])
+    for name, size in side.sizes.items():
+        assert int(inputs[name].values.max()) < size
+    for n, value in enumerate(values):
+        places = side.places(value)
+        assert isinstance(places, Places)
+        if "source" in inputs:
+            assert len(places.lowest.names) == int(inputs["source"].mask[n].sum()) <= side.cost(side.encode(value))
+
+
+@sources
+def test_new_symbols_of_a_source_move_no_id(kind):
+    side, values = kind.tiny()
+    grown, new = side.extend(values)
+    assert bool(new) == bool([n for value in values for n in side.unknown(value)])
+    for value in values:
+        assert grown.unknown(value) == ()
+        if not side.unknown(value):
+            before, after = side.encode(value), grown.encode(value)
+            assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@sources
+def test_a_line_is_read_into_the_value_that_its_columns_were_written_from(kind):
+    side, values = kind.tiny()
+    for value in values:
+        if isinstance(value, str) or len(side.columns(value)) > 1:
+            assert side.from_line(side.options, "\t".join(side.columns(value))) == value
+
+
+@targets
+def test_a_batch_of_stored_targets_is_the_batch_of_the_targets(kind):
+    side, values = kind.tiny()
+    rows = [side.encode(value) for value in values]
+    store = EncodedStore((Encoded({}, row) for row in rows), lambda row: (0, 1))
+    one, other = side.collate([row.target for row in store]), side.collate(rows)
+    assert equal({"target": one}, {"target": other})
+    assert all(cost <= places for cost, places in zip(map(side.cost, rows), one.mask.sum(1).tolist(), strict=True))
+    assert one.values.is_floating_point() or int(one.values.max()) < len(side)
+
+
+@targets
+def test_what_was_encoded_is_answered(kind):
+    side, values = kind.tiny()
+    words = ("the", "cat", "runs", "away")
+    for value in values:
+        if not side.unknown(value):
+            array = side.encode(value)
+            hypothesis = encoded_hypothesis(kind, side, array)
+            source = words[: len(array) if kind.per_place else value.count(" _") or 4]
+            text, answer = side.answer(hypothesis, WORDS, source)
+            assert isinstance(answer, type(kind.no_answer()))
+            assert side.encode(text).tolist() == pytest.approx(array.tolist(), abs=1e-4)
+
+
+def encoded_hypothesis(kind, side, array):
+    """What a head would say of a value: ids, or, of a target that is no ids, a number or the labels that are set."""
+    if array.dtype.kind == "f":
+        assigned = tuple(array.nonzero()[0].tolist()) if len(side) > 1 else ()
+        return Hypothesis(assigned, -1.0, (), distribution=torch.from_numpy(array), value=float(array[0]))
+    distribution = torch.full((len(array), len(side)), 1 / len(side)) if kind.per_place else torch.rand(len(side))
+    return Hypothesis(tuple(array.tolist()), -1.0, (-0.5,) * len(array), distribution=distribution)
+
+
+@targets
+def test_new_symbols_of_a_target_move_no_id(kind):
+    side, values = kind.tiny()
+    grown, new = side.extend([*values, values[0]])
+    assert len(grown) == len(side) + len(new)
+    assert all(np.array_equal(grown.encode(value), side.encode(value)) for value in values if not side.unknown(value))
+
+
+@targets
+def test_baselines_of_a_target_are_known(kind):
+    from windlass.baseline import BASELINES
+
+    assert kind.baselines
+    assert all(other.instead.get(name, name) in BASELINES for other in SOURCES.values() for name in kind.baselines)
+
+
+# -- both sides together
 
 
 @pytest.mark.parametrize(
@@ -26,16 +184,17 @@ TAGGED = Sides(WORDS, TagsTarget.fit(TagsOptions(), ["DET NOUN VERB", "DET NOUN 
     [
         TAGGED,
         Sides(WORDS, TagsTarget.fit(TagsOptions(scheme="BIOES"), ["O B-x I-x"])),
-        Sides(fit_source(WORDS.words.options, ["a b"]), LabelTarget(LabelOptions(), ("x",))),
-        Sides(NoSource(NothingOptions()), fit_target(WORDS.letters.options, ["abc"])),
+        Sides(TextSource.fit(WORDS.tokenizer.options, ["a b"]), LabelTarget(LabelOptions(), ("x",))),
+        Sides(SOURCES["none"].tiny()[0], TextTarget.fit(WORDS.letters.options, ["abc"])),
+        Sides(WORDS, TARGETS["tree"].tiny()[0]),
     ],
-    ids=["tags", "bioes", "label", "nothing"],
+    ids=["tags", "bioes", "label", "nothing", "tree"],
 )
-def test_codecs_of_every_kind_survive_json(sides):
+def test_sides_of_every_kind_survive_json(sides):
     assert Sides.from_json(json.loads(json.dumps(sides.to_json()))) == sides
 
 
-def test_a_damaged_codec_is_refused():
+def test_a_damaged_side_is_refused():
     content = TAGGED.to_json()
     with pytest.raises(BundleError, match="damaged codec"):
         Sides.from_json(content | {"target": {"options": {"kind": "tags"}, "symbols": "ab"}})
@@ -43,21 +202,24 @@ def test_a_damaged_codec_is_refused():
         Sides.from_json(content | {"target": {"options": {"kind": "gags"}}})
 
 
+# -- words
+
+
 def test_words_are_looked_up_in_lower_case_and_letters_keep_theirs():
-    upper, lower = WORDS.inputs(("THE",)), WORDS.inputs(("the",))
-    assert upper["source"] == lower["source"] != [1]
-    assert upper["characters"] != lower["characters"]
+    upper, lower = WORDS.encode(("THE",)), WORDS.encode(("the",))
+    assert upper["source"].tolist() == lower["source"].tolist() != [1]
+    assert upper["characters"].tolist() != lower["characters"].tolist()
 
 
 def test_a_word_with_a_space_in_it_is_one_word():
-    (number,) = WORDS.inputs(("10 000",))["source"]
-    assert number != 1
-    assert len(WORDS.inputs(("10 000",))["characters"][0]) == 6
+    found = WORDS.encode(("10 000",))
+    assert found["source"].tolist() != [1]
+    assert found["characters_lengths"].tolist() == [6]
 
 
 def test_of_a_long_word_both_ends_are_read():
-    codec = WordsSource.fit(WordsOptions(longest=4), [("abcdefgh",)])
-    assert [codec.letters.token(n) for n in codec.inputs(("abcdefgh",))["characters"][0]] == ["a", "b", "g", "h"]
+    side = WordsSource.fit(WordsOptions(longest=4), [("abcdefgh",)])
+    assert [side.letters.token(n) for n in side.encode(("abcdefgh",))["characters"]] == ["a", "b", "g", "h"]
 
 
 def test_an_unknown_word_with_known_letters_is_nothing_new():
@@ -66,7 +228,7 @@ def test_an_unknown_word_with_known_letters_is_nothing_new():
     assert WORDS.unknown(("cart", "ca!", "c~t!")) == ("!", "~")
     plain = WordsSource.fit(WordsOptions(min_count=1, characters=False), SENTENCES)
     assert plain.unknown(("cart", "cat")) == ("cart",)
-    assert "characters" not in plain.inputs(("cat",))
+    assert "characters" not in plain.encode(("cat",))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +254,7 @@ def test_a_text_is_cut_around_punctuation_and_every_word_is_where_it_was(text, w
 
 
 def test_a_batch_of_words_holds_letters_and_no_end_marks():
-    rows = TAGGED.examples(
-        [Example(("The", "cat"), ("DET NOUN",), None, Place("a", 1)), Example(("ran",), ("VERB",), None, Place("a", 2))]
-    )
+    rows = [TAGGED.encode(("The", "cat"), "DET NOUN"), TAGGED.encode(("ran",), "VERB")]
     batch = TAGGED.collate(rows, [0, 1])
     assert batch.inputs["source"].values.shape == (2, 2)
     assert batch.inputs["characters"].values.shape == (2, 2, 3)
@@ -126,7 +286,7 @@ def test_a_scheme_for_tags_that_mark_no_spans_is_refused():
 def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
     codec = TagsTarget.fit(TagsOptions(), ["O I-x I-x", "B-x"])
     assert codec.decode(codec.encode("O I-x I-x")) == "O B-x I-x"
-    first, after, _ = codec.allowed()
+    first, after, _ = codec.transitions
     index = codec.symbols.index
     assert not first[index("I-x")]
     assert after[index("B-x")][index("I-x")]
@@ -134,5 +294,5 @@ def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
 
 
 def test_words_and_tags_must_be_as_many():
-    with pytest.raises(DataError, match=r"a\.tsv:3: 2 words but 1 tags"):
-        cut(Example("a cat", ("DET",), None, Place("a.tsv", 3)), "tags")
+    with pytest.raises(CellError, match="2 words but 1 tags"):
+        SideOptions(source="words", target="tags").match(Example("a cat", ("DET",), None, Place("a.tsv", 3)))

@@ -7,30 +7,47 @@ import numpy as np
 import pytest
 import torch
 
-from windlass.core.errors import RecipeError
+from windlass.core.errors import DataError, RecipeError
+from windlass.core.marks import EOS
 from windlass.core.weights import weights
 from windlass.data import doctor, findings, repeats
-from windlass.data.column import Column
+from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Example, Place, expand
-from windlass.data.loader import Encoded, Loader
+from windlass.data.growing import GrowingArray
 from windlass.data.readers import read
 from windlass.data.repeats import firsts, hashes
-from windlass.data.store import LARGE, Texts, Tokens, View, joined_views, keeping, some
+from windlass.data.sides import Sides
+from windlass.data.sides.base import ids
+from windlass.data.store import LARGE, ExampleStore, View, joined_views, keeping, some
 from windlass.experiment.data import fingerprint, read_data
 from windlass.experiment.run import run
-from windlass.recipe import compose, setting
+from windlass.recipe import Recipe, compose, setting
 from windlass.training.observe import Silent
 
-ROWS = [
-    Encoded([5, 6, 70_000], [7]),
-    Encoded([], [8, 9], ()),
-    Encoded([4, 4], [4], ((0, 0), (1, 0))),
+SIDES = Sides.tiny()
+FLAT = [
+    Encoded({"source": ids([5, 6, 70_000])}, ids([7])),
+    Encoded({"source": ids([])}, ids([8, 9]), ids([]).reshape(0, 2)),
+    Encoded({"source": ids([4, 4])}, ids([4]), ids([[0, 0], [1, 0]])),
 ]
-WITH_LETTERS = [
-    Encoded([5, 6], [1, 2], None, {"characters": [[4, 5], [6]], "shape": [1, 2]}),
-    Encoded([5], None, None, {"characters": [[]], "shape": [3]}),
-    Encoded([[4, 5], [6]], [1], None, {"characters": [], "shape": []}),
+OF_ANY_TYPE = [
+    Encoded({"letters": ids([4, 5, 6]), "path": np.frombuffer(b"a.png", np.uint8), "grid": np.ones((2, 3))}, None),
+    Encoded({"letters": ids([]), "path": np.frombuffer(b"", np.uint8), "grid": np.zeros((0, 3))}, None),
+    Encoded({"letters": ids([7]), "path": np.frombuffer(b"bc", np.uint8), "grid": np.eye(2)}, None),
 ]
+
+
+def row(source: int, target: int) -> Encoded:
+    return Encoded({"source": ids([5] * source + [EOS])}, ids([6] * target))
+
+
+def same(one: Encoded, other: Encoded) -> bool:
+    pairs = [(one.target, other.target), (one.alignment, other.alignment)]
+    pairs += [(one.source[name], other.source[name]) for name in one.source]
+    return list(one.source) == list(other.source) and all(
+        (a is None and b is None) or (a is not None and b is not None and a.dtype == b.dtype and np.array_equal(a, b))
+        for a, b in pairs
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -40,25 +57,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("disk", [False, True])
-@pytest.mark.parametrize("rows", [ROWS, WITH_LETTERS])
-def test_ids_come_back_as_they_were(rows: list[Encoded], disk: bool) -> None:
-    tokens = Tokens(iter(rows), disk)
-    assert list(tokens) == rows
-    assert tokens[-1] == rows[-1]
-    assert tokens[:2] == rows[:2]
-    assert [tokens[n] for n in (2, 0, 1)] == [rows[n] for n in (2, 0, 1)]
+@pytest.mark.parametrize("rows", [FLAT, OF_ANY_TYPE])
+def test_arrays_come_back_as_they_were(rows: list[Encoded], disk: bool) -> None:
+    store = EncodedStore(iter(rows), lambda row: (1, 0), disk)
+    assert all(map(same, store, rows))
+    assert same(store[-1], rows[-1])
+    assert all(map(same, store[:2], rows[:2]))
+    assert all(same(store[n], rows[n]) for n in (2, 0, 1))
+
+
+def test_rows_of_one_store_are_alike() -> None:
+    with pytest.raises(DataError, match="all with a target or none"):
+        SIDES.store([SIDES.encode("a", "b"), SIDES.encode("a")])
 
 
 def test_a_token_takes_four_bytes() -> None:
-    tokens = Tokens(Encoded([5] * 10, [6] * 10) for _ in range(100))
-    assert tokens._bytes.size == 100 * 4 * (20 + 3)  # and three numbers an example
+    store = SIDES.store(row(10, 10) for _ in range(100))
+    assert store._bytes.size == 100 * 4 * (21 + 3)  # with the end mark, and three numbers an example
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_batches_from_disk_are_those_from_memory(shuffle: bool) -> None:
     chance = np.random.default_rng(1)
-    rows = [Encoded([5] * int(n), [6] * int(m)) for n, m in chance.integers(1, 30, (200, 2))]
-    memory, disk = (Loader(Tokens(rows, on), 120, seed=3, shuffle=shuffle) for on in (False, True))
+    rows = [row(int(n), int(m)) for n, m in chance.integers(1, 30, (200, 2))]
+    memory, disk = (SIDES.loader(SIDES.store(rows, on), 120, seed=3, shuffle=shuffle) for on in (False, True))
     for epoch in (0, 1):
         pairs = list(zip(memory.epoch(epoch), disk.epoch(epoch), strict=True))
         assert len(pairs) == memory.batches(epoch) > 10
@@ -69,8 +91,8 @@ def test_batches_from_disk_are_those_from_memory(shuffle: bool) -> None:
 
 def test_cells_are_those_of_the_batches() -> None:
     chance = np.random.default_rng(2)
-    rows = [Encoded([5] * int(n), [6] * int(m)) for n, m in chance.integers(0, 30, (100, 2))]
-    loader = Loader(rows, 120, seed=3, shuffle=True)
+    rows = [row(int(n), int(m)) for n, m in chance.integers(0, 30, (100, 2))]
+    loader = SIDES.loader(rows, 120, seed=3, shuffle=True)
     made = [b.inputs["source"].values.numel() + b.target.values.numel() for b in loader.epoch(1) if b.target]
     assert loader.cells(1) == made
 
@@ -85,8 +107,8 @@ def examples() -> list[Example]:
 
 
 def test_examples_come_back_as_they_were(cache: Path) -> None:
-    texts = Texts()
-    first, second = texts.take(iter(examples())), texts.take(iter(examples()[:1]))
+    store = ExampleStore()
+    first, second = store.take(iter(examples())), store.take(iter(examples()[:1]))
     assert list(first) == examples() == [first[n] for n in range(3)]
     assert list(second) == examples()[:1]
     assert list(first.expanded()) == expand(examples())
@@ -102,15 +124,15 @@ def test_examples_come_back_as_they_were(cache: Path) -> None:
 
 
 def test_rows_far_apart_and_in_any_order_are_found() -> None:
-    texts = Texts()
-    texts.take(Example(str(n), ("x",), None, Place("a", n)) for n in range(5000))
+    store = ExampleStore()
+    store.take(Example(str(n), ("x",), None, Place("a", n)) for n in range(5000))
     rows = np.random.default_rng(1).permutation(5000)[:700].astype(np.int32)
-    assert [e.source for e in View(texts, rows)] == [str(n) for n in rows]
+    assert [e.source for e in View(store, rows)] == [str(n) for n in rows]
 
 
 def test_nothing_is_left_on_disk(cache: Path) -> None:
-    texts = Texts()
-    texts.take(examples())
+    store = ExampleStore()
+    store.take(examples())
     if os.name == "posix":
         assert list((cache / "windlass").iterdir()) == []  # while it is still in use
 
@@ -143,7 +165,7 @@ def test_data_on_disk_is_data_in_memory(tmp_path: Path) -> None:
     assert tuple(disk.train) == tuple(memory.train)
     assert tuple(disk.dev) == tuple(memory.dev)
     assert disk.report == memory.report
-    assert fingerprint(disk) == fingerprint(memory)
+    assert fingerprint(disk, Recipe()) == fingerprint(memory, Recipe())
 
 
 def test_training_from_disk_gives_the_weights_of_training_from_memory(tmp_path: Path) -> None:
@@ -186,14 +208,14 @@ def test_repeats_are_those_of_a_search(disk: bool, monkeypatch: pytest.MonkeyPat
             elif sources[source] != owner:
                 other.append((owner, sources[source]))
             pairs.setdefault((source, answer), owner)
-    for found, right in zip(repeats.Pairs(data, disk).repeats(most=9), (again, other), strict=True):
+    for found, right in zip(repeats.RepeatFinder(data, disk).repeats(most=9), (again, other), strict=True):
         assert found.total == len(right) > 20
         assert list(zip(found.owners, found.firsts, strict=True)) == right[:9]
 
 
 @pytest.mark.parametrize("disk", [False, True])
-def test_a_column_holds_what_was_added_one_by_one_or_many_at_a_time(disk: bool) -> None:
-    numbers = Column(np.int32, disk)
+def test_a_growing_array_holds_what_was_added_one_by_one_or_many_at_a_time(disk: bool) -> None:
+    numbers = GrowingArray(np.int32, disk)
     numbers.append(-5)
     assert numbers[:].tolist() == [-5]
     numbers.extend(np.arange(4, dtype=np.int32))
@@ -205,8 +227,8 @@ def test_a_column_holds_what_was_added_one_by_one_or_many_at_a_time(disk: bool) 
 
 
 def test_files_read_one_after_the_other_are_one_view() -> None:
-    texts, other = Texts(), Texts()
-    first, second, third = (texts.take(iter(examples()[n:])) for n in (0, 1, 2))
+    store, other = ExampleStore(), ExampleStore()
+    first, second, third = (store.take(iter(examples()[n:])) for n in (0, 1, 2))
     joined = joined_views([first, second, third])
     assert list(joined) == examples() + examples()[1:] + examples()[2:]
     assert isinstance(joined, View)

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import DataError, RecipeError
-from windlass.data import Tokenizer, TextOptions, read
+from windlass.data import TextOptions, Tokenizer, read
 from windlass.data.readers import DataOptions
+from windlass.data.sides import SideOptions
 from windlass.data.trees import Tree, joined_tokens, with_words
 from windlass.experiment.data import as_data
 from windlass.recipe import compose, setting
+
+TREE = SideOptions(source="words", target={"tokens": "tree"})
+TAGS = SideOptions(source="words", target="tags")
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"
 
@@ -110,7 +114,7 @@ def test_columns_of_sentences_and_trees_are_checked(tmp_path: Path):
     assert len(result.examples) == 1
     assert [f.line for f in result.findings] == [2, 3]
     assert "the words of the tree are not those of the sentence" in result.findings[0].what
-    with pytest.raises(DataError, match="train:1: not a tree"):
+    with pytest.raises(DataError, match="train pair 1: not a tree"):
         as_data([("a b", "(X a b")], None, compose("parse", None))
 
 

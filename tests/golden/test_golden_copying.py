@@ -15,9 +15,10 @@ from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.model import LossOptions, ModelOptions, build
-from windlass.nn import loss as blocks
-from windlass.nn.copying import copied, copy_loss, mixed_logprob, mixture
-from windlass.nn.loss import cross_entropy
+from windlass.nn import fast
+from windlass.nn.copying import copied, mixed_logprob, mixture
+from windlass.nn.fast import loss as blocks
+from windlass.nn.loss import copy_loss, cross_entropy
 
 V = 5
 
@@ -73,6 +74,9 @@ def test_the_blocked_loss_and_its_gradients_are_those_of_the_formula(monkeypatch
     right = plain(*parts, gold, smoothing)
     torch.testing.assert_close(loss, right)
     torch.testing.assert_close(nll, plain(*parts, gold))
+    with fast.disabled():
+        reference, _ = copy_loss(*parts, gold, smoothing)
+    torch.testing.assert_close(reference, right)
     for mine, theirs in zip(torch.autograd.grad(loss * 3, parts), torch.autograd.grad(right * 3, parts), strict=True):
         torch.testing.assert_close(mine, theirs)
 

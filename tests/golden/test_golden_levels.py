@@ -51,7 +51,7 @@ def test_coverage_of_a_sentence_is_that_of_its_words():
     upper = attend.sentences
     _, above = upper(q, upper.prepare(m), torch.tensor([[[0.3, 0.4]], [[0.6, 0.0]]], dtype=torch.float64))
     torch.testing.assert_close(weights.unflatten(2, (2, 2)).sum(-1), above)
-    moved = attend.words.scores(attend.words.score.asking()(q[:, 0])[:, None], keys.keys.words, coverage)
+    moved = attend.words.scores(attend.words.query_projection()(q[:, 0])[:, None], keys.keys.words, coverage)
     within = torch.softmax(moved[0, 0, :2], 0)
     torch.testing.assert_close(weights[0, 0, :2] / weights[0, 0, :2].sum(), within)
 

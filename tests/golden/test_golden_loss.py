@@ -55,8 +55,8 @@ def test_coverage_loss_is_the_smaller_of_weight_and_what_came_before_summed_over
 @pytest.mark.parametrize("rows", [1, 5, 7, 100])
 def test_an_output_layer_in_blocks_is_the_same_loss_with_the_same_gradients(rows, kind, smoothing, monkeypatch):
     torch.manual_seed(1)
-    monkeypatch.setattr("windlass.nn.loss.BLOCK", 11 * rows)
-    monkeypatch.setattr("windlass.nn.loss.FEWEST_ROWS", 1)
+    monkeypatch.setattr("windlass.nn.fast.loss.BLOCK", 11 * rows)
+    monkeypatch.setattr("windlass.nn.fast.loss.FEWEST_ROWS", 1)
     given = [torch.randn(size, dtype=kind, requires_grad=True) for size in ((14, 6), (11, 6), (11,))]
     gold = torch.randint(11, (14,))
     loss, nll = output_loss(*given, gold, smoothing)

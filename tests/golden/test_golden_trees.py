@@ -17,6 +17,7 @@ from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.metrics.trees import bracket_f1
+from windlass.nn import fast
 
 PLAIN = ("(S", "(N", ")", "_", "(T _)")
 LABELLED = ("(S", "(N", ")S", ")N", "(T _)")
@@ -105,8 +106,8 @@ def well_formed(ids: tuple[int, ...], words: int) -> bool:
 @pytest.mark.parametrize("way", ["alone", "ensemble", "8 bits", "in training"])
 def test_every_search_finds_trees_alone(options, nbest, way):
     heads = [a_head(seed) for seed in ((1, 2) if way == "ensemble" else (1,))]
-    steps = [head.ready(int8=True) if way == "8 bits" else head.train(way == "in training") for head, _ in heads]
-    members = [Member(step, memory) for step, (_, memory) in zip(steps, heads, strict=True)]
+    steps = [head.train(way == "in training") for head, _ in heads]
+    members = [Member(head, memory, None, way == "8 bits") for head, (_, memory) in zip(steps, heads, strict=True)]
     found = search(members, SearchRequest(options, nbest, constraint=WellFormed(SYMBOLS, COUNTS)))
     assert all(h.finished and well_formed(h.ids, n) for row, n in zip(found, COUNTS, strict=True) for h in row)
     free = search(members, SearchRequest(options, nbest))

@@ -9,6 +9,7 @@ import pytest
 
 from command import refused, windlass
 from windlass.baseline import fit
+from windlass.data.sides import SideOptions
 from windlass.data.trees import Tree
 from windlass.demo.grammar import grammar_trees
 
@@ -83,7 +84,7 @@ def test_score_says_how_likely_given_trees_are(parser):
 
 def test_baselines_make_a_tree_of_any_sentence():
     pairs = [(tree.words, str(tree)) for tree in grammar_trees(30)]
-    for guess in fit(pairs, "tree"):
+    for guess in fit(pairs, SideOptions(target={"tokens": "tree"})):
         for length in (1, 2, 3, 60):
             words = tuple(f"w{n}" for n in range(length))
             assert Tree.read(guess.predict([words])[0]).words == words

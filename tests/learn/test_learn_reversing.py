@@ -81,7 +81,7 @@ def test_new_symbols_are_learned_by_training_further_and_the_old_are_kept(revers
     further = windlass.fit(mixed, new[:20], base=reverser, settings={"train.epochs": 12}, quiet=True)
     assert accuracy(further, new[:20]) >= 90
     assert accuracy(further, reversals()[:50]) >= 90
-    assert len(further.bundle.sides.source) == len(reverser.bundle.sides.source) + 1
+    assert further.bundle.sides.source.sizes["source"] == reverser.bundle.sides.source.sizes["source"] + 1
 
 
 def test_coverage_goes_the_whole_road():

@@ -141,8 +141,10 @@ def test_a_run_resumed_equals_one_never_stopped(tmp_path):
     train(stopped, Recorder(3), optimiser=LAZY, epochs=2)
     torch.manual_seed(99)
     random.seed(99)
-    train(stopped, model=build(seed=8), optimiser=LAZY, epochs=2, resume=True)
+    model = build(seed=8)
+    train(stopped, model=model, optimiser=LAZY, epochs=2, resume=True)
     assert same_run(whole, stopped)
+    assert not model.head.embedding.sparse  # after training, gradients are dense again
 
 
 def test_a_table_that_is_the_output_layer_too_is_refused():

@@ -15,6 +15,7 @@ import torch
 from contest import SEED, Job, Watch
 
 from windlass.bundle import Bundle, Sides, save_definition
+from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.recipe import Recipe
@@ -23,12 +24,13 @@ from windlass.training.processes import gradient_workers
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     words = TextOptions(tokens="words")
-    codec = Tokenizer(words, tuple(f"w{i}" for i in range(4, job.shape.vocabulary)))
+    tokenizer = Tokenizer(words, tuple(f"w{i}" for i in range(4, job.shape.vocabulary)))
     recipe = Recipe(task="translate", model=ours.options(job), source=words, target=words)
     torch.manual_seed(SEED)
-    bundle = Bundle.new(recipe, Sides(codec, codec))
+    sides = Sides(TextSource(tokenizer), TextTarget(tokenizer))
+    bundle = Bundle.new(recipe, sides)
     with TemporaryDirectory() as folder, suppress(ours.EnoughError):
-        save_definition(Path(folder), recipe, Sides(codec, codec))  # from which the others build the model
+        save_definition(Path(folder), recipe, sides)  # from which the others build the model
         with gradient_workers(bundle.model, Path(folder), job.threads, SEED) as compute:
             ours.fit_model(bundle.model, batches, watch, threads=1, compute=compute)
 

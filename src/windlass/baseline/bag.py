@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.data.examples import Pairs, Value, as_text
-from windlass.training.optimiser import lean
+from windlass.data.sides.pair import PairOptions, PairSource
+from windlass.nn.fast.optimiser import without_compiler
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 MOST = 20_000
@@ -72,7 +73,7 @@ class BagOfWords:
         y = torch.tensor([labels.index(label) for _, label in train])
         w = torch.zeros(len(kept), len(labels), requires_grad=True)
         b = torch.zeros(len(labels), requires_grad=True)
-        optimiser = lean(torch.optim.Adam)([w, b], lr=RATE)
+        optimiser = without_compiler(torch.optim.Adam)([w, b], lr=RATE)
         with torch.enable_grad():
             for _ in range(STEPS):
                 optimiser.zero_grad()
@@ -123,7 +124,7 @@ class BagOfEach:
 
 
 def _bag(source: Value, pair: bool) -> Counter[str]:
-    return pair_features(*source) if pair else features(as_text(source))
+    return pair_features(*PairSource.read(PairOptions(), source)) if pair else features(as_text(source))
 
 
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.baseline.ngram import laid_out
-from windlass.training.optimiser import lean
+from windlass.nn.fast.optimiser import without_compiler
 
 ROWS = 512
 RATE = 0.003
@@ -74,7 +74,7 @@ class Window:
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
         work = 3 * ROWS * (length * size * hidden + hidden * vocabulary)
         steps = max(20, min(int(WORK / work), max(FEWEST, PASSES * (len(places) // ROWS + 1))))
-        optimiser = lean(torch.optim.Adam)(model._parts(), lr=RATE)
+        optimiser = without_compiler(torch.optim.Adam)(model._parts(), lr=RATE)
         with torch.enable_grad():
             for step in range(steps):
                 for group in optimiser.param_groups:

@@ -47,7 +47,7 @@ def generate_command(
     What it writes appears as it is made; the same seed gives the same text.
     """
     bundles = load_bundles(folder, also, device)
-    if not bundles[0].task.reads_nothing:
+    if not bundles[0].task.language_model:
         raise WindlassError(f"{folder}: this model is for {bundles[0].task.name}, not a language model: use predict")
     options = search_options(
         bundles[0].recipe.search or Sample(),

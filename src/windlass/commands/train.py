@@ -89,7 +89,7 @@ def train(
         if not quiet:
             say(data.report.render())
         if not quiet and composed.data.dev is None:
-            say(f"no dev file: {_aside(data, TASKS[composed.task].reads_nothing)} set aside to choose by")
+            say(f"no dev file: {_aside(data, TASKS[composed.task].language_model)} set aside to choose by")
         if not (task or recipe or base):
             composed = pick(composed, data, settings, say)
     started = perf_counter()
@@ -119,7 +119,7 @@ def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -
     whole = as_text(example)
     text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
     say(f"model in {out}; next:")
-    if outcome.bundle.task.reads_nothing:
+    if outcome.bundle.task.language_model:
         say(f"  {program()} generate {folder} --length 500")
         say(f"  {program()} evaluate {folder} test.txt")
         return

@@ -67,7 +67,7 @@ def evaluate_command(
     started = perf_counter()
     bundles = load_bundles(folder, also, device)
     first = bundles[0]
-    if first.task.reads_nothing:
+    if first.task.language_model:
         if confusion is not None or any(given is not None for given in (beam, search, length_penalty, block_ngrams)):
             raise WindlassError(
                 "a language model is scored: it has no search and no confusions; leave these options out"
@@ -152,7 +152,7 @@ def predict_command(
     writes it with its own tags; of a text that is not cut into words it cuts them, and writes word/TAG.
     """
     bundles = load_bundles(folder, also, device)
-    if bundles[0].task.reads_nothing:
+    if bundles[0].task.language_model:
         raise WindlassError(
             f"a language model has nothing to predict from: use generate {folder} or score {folder} FILE"
         )
@@ -226,7 +226,7 @@ def _never_seen(prediction: Prediction) -> str:
 def _line(prediction: Prediction, as_json: bool) -> str:
     if as_json:
         return json.dumps(asdict(prediction), ensure_ascii=False)
-    if prediction.places.offsets and prediction.answer.by_place():  # tags, each behind its word
+    if prediction.answer.per_place and prediction.places.offsets:  # tags, each behind its word
         words = ["_".join(word.split()) for word in prediction.places.names]
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.answer.tokens, strict=True))
     texts = [p.text for p in (prediction, *prediction.alternatives)]
@@ -250,7 +250,7 @@ def score_command(
     """
     bundle = Bundle.load(folder, device)
     result = read_for(bundle, file, columns(source, target, None, format, second))
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         tell_scores(bundle, result.examples, json_)
         return
     for prediction in score(bundle, [(e.source, e.target) for e in result.examples]):
@@ -287,7 +287,7 @@ def explain_command(
         sheet(self_attention(bundle, text), out)
         say(f"written to {out}")
         return
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         raise WindlassError("a language model has no source to look at: see the probability of every token with score")
     told = search is not None or beam is not None
     options = search_for(bundle, search, size=beam) if told else None

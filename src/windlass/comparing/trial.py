@@ -204,7 +204,7 @@ def _train(
 
 def _throughput(bundle: Bundle, data: Data) -> float | None:
     """Predictions per second, after a warm-up."""
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         texts = data.dev[:1]
         ids = joined_ids([bundle.sides.target.encode(e.target) for e in texts])
         began = time.perf_counter()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import torch
 from torch import Tensor
@@ -302,12 +302,16 @@ class Places:
         """The places of the lowest level in one row: the words of all sentences, or the places themselves."""
         if not self.within:
             return self
-        return Places(self.within[0].kind, tuple(name for part in self.within for name in part.names))
+        names = tuple(name for part in self.within for name in part.names)
+        return Places(self.within[0].kind, names, unread=self.unread)
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a prediction says. Every target side has an answer of its own, which adds what it knows to these."""
+
+    written: ClassVar[bool] = False  # whether `tokens` are those of a text, each with a row of attention
+    per_place: ClassVar[bool] = False  # whether there is a token for every place of the input
 
     tokens: tuple[str, ...] = ()  # the tokens of a text, the tags of words, one label
     probabilities: tuple[float, ...] = ()  # of every token; of a text that ended, also of the end mark
@@ -330,6 +334,7 @@ class TextAnswer(Answer):
     3
     """
 
+    written: ClassVar[bool] = True
     kind: str = "text"
 
 
@@ -364,6 +369,7 @@ class TagsAnswer(Answer):
     ()
     """
 
+    per_place: ClassVar[bool] = True
     spans: tuple[Span, ...] = ()  # the parts of the input that the tags mark
     distribution: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of tags that are probable anywhere
     kind: str = "tags"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, final
 
 from windlass.core.errors import DataError
@@ -21,9 +22,16 @@ SPLIT_SEED = 1
 TENTH, ENOUGH = 0.1, 10_000
 """A tenth of the examples is set aside by default, but no more than this many: all are scored every epoch."""
 
+Parts = tuple[Sequence[Example], Sequence[Example]]
+"""Train and dev."""
+
 
 class CorpusReader(ABC):
-    """Reads the files of a task."""
+    """Reads the data of a task.
+
+    >>> EXAMPLES.from_memory([("a", "b")], "train", SideOptions()).examples[0].target
+    'b'
+    """
 
     dialogs: ClassVar[bool] = False
     """Whether examples are the turns of dialogs."""
@@ -43,9 +51,7 @@ class CorpusReader(ABC):
         return survey(train, dev)
 
     @abstractmethod
-    def split(
-        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
-    ) -> tuple[Sequence[Example], Sequence[Example]]:
+    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         """Set a dev set aside, of a `fraction` of the examples or of as many as is usual. Returns (train, dev)."""
 
     @property
@@ -59,29 +65,18 @@ def _share(fraction: float | None, count: int) -> float:
 
 
 @final
-class ExampleReader(CorpusReader):
-    """Examples of a source and a target: a row of a table, or a line of parallel files.
-
-    >>> EXAMPLES.from_memory([("a", "b")], "train", SideOptions()).examples[0].target
-    'b'
-    """
-
+class _Examples(CorpusReader):
     def read(
         self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
     ) -> ReadResult:
-        """Read a file in any format."""
         return read(path, options, sides, keep)
 
     def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        """Make examples of pairs."""
         if any(isinstance(item, str) for item in items):
             raise DataError("give pairs of a source and a target; a list of texts is for task lm")
         return ReadResult(tuple(_pair(item, Place(name, n), sides) for n, item in enumerate(items, 1)), ())
 
-    def split(
-        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
-    ) -> tuple[Sequence[Example], Sequence[Example]]:
-        """Set examples aside; none has a source that the rest has too."""
+    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         share = _share(fraction, len(examples))
         if isinstance(examples, View):
             return examples.parted(aside((e.text for e in examples), len(examples), share, SPLIT_SEED, disk=True))
@@ -101,67 +96,43 @@ def _pair(item: Any, place: Place, sides: SideOptions) -> Example:
 
 
 @final
-class DialogReader(CorpusReader):
-    """Dialogs: every turn after the first is an example.
-
-    >>> DIALOGS.dialogs
-    True
-    """
-
+class _Dialogs(CorpusReader):
     dialogs = True
 
     def read(
         self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
     ) -> ReadResult:
-        """Read a file of dialogs."""
-        return read_dialogs(path, options)
+        return read_dialogs(path, options, sides)
 
     def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        """Make examples of pairs: what was said, and the reply."""
         return self.in_memory.from_memory(items, name, sides)
 
-    def split(
-        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
-    ) -> tuple[Sequence[Example], Sequence[Example]]:
-        """Set whole dialogs aside."""
+    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         return split(examples, _share(fraction, len(examples)), SPLIT_SEED, [str(e.place) for e in examples])
 
     @property
     def in_memory(self) -> CorpusReader:
-        """In memory, replies are pairs like any others."""
-        return EXAMPLES
+        return EXAMPLES  # what was said and the reply are a pair like any other
 
 
 @final
-class RunningTextReader(CorpusReader):
-    """Texts to be read on, with no source.
-
-    >>> RUNNING_TEXT.from_memory(["to be"], "train", SideOptions()).examples[0].target
-    'to be'
-    """
-
+class _RunningText(CorpusReader):
     def read(
         self, path: DataPath, options: DataOptions, sides: SideOptions, whole: bool = True, keep: Keep = tuple
     ) -> ReadResult:
-        """Read a file as one text, or every line as one."""
-        if not isinstance(path, str) and isinstance(path, Sequence):
+        if not isinstance(path, str | Path):
             raise DataError(f"{', '.join(map(str, path))}: running text is one file, not several side by side")
         return read_texts(path, options, whole)
 
     def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        """Make examples of texts."""
         if not all(isinstance(item, str) for item in items):
             raise DataError("a language model learns from texts, not from pairs: give a list of texts")
         return from_memory(items, name)
 
     def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
-        """Report on texts."""
         return survey_texts(train, dev)
 
-    def split(
-        self, examples: Sequence[Example], fraction: float | None, whole: bool = True
-    ) -> tuple[Sequence[Example], Sequence[Example]]:
-        """Set the end aside, never lines from among the others: the last characters, or the last lines."""
+    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         if whole:
             return split_end(examples, fraction or TENTH)
         last = max(1, round(len(examples) * _share(fraction, len(examples))))
@@ -170,7 +141,12 @@ class RunningTextReader(CorpusReader):
         return examples[:-last], examples[-last:]
 
 
-EXAMPLES, DIALOGS, RUNNING_TEXT = ExampleReader(), DialogReader(), RunningTextReader()
+EXAMPLES: CorpusReader = _Examples()
+"""Sources and targets, from tables or parallel files; no source is in both train and dev."""
+DIALOGS: CorpusReader = _Dialogs()
+"""Dialogs, of which every turn after the first is an example; no dialog is in both train and dev."""
+RUNNING_TEXT: CorpusReader = _RunningText()
+"""Texts without a source; dev is their end, never lines from among the others."""
 
 
 def examine(

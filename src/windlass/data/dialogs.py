@@ -15,6 +15,7 @@ from windlass.data.examples import Example, Place, Value
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings, tally
 from windlass.data.readers import DataOptions, DataPath, ReadResult
+from windlass.data.sides import SideOptions
 
 KEY = "turns"
 Turn = tuple[str | None, str]
@@ -30,7 +31,7 @@ def said_before(turns: Sequence[str], history: int | None) -> Value:
     return turns[-1] if history == 1 else tuple(turns if history is None else turns[-history:])
 
 
-def read_dialogs(path: DataPath, options: DataOptions) -> ReadResult:
+def read_dialogs(path: DataPath, options: DataOptions, sides: SideOptions | None = None) -> ReadResult:
     """Read the examples of a file of dialogs, with everything that is wrong in it.
 
     `options.history` is how many turns before a reply are read, `options.speaker` whose turns are replies.
@@ -53,7 +54,7 @@ def read_dialogs(path: DataPath, options: DataOptions) -> ReadResult:
     for number, line in lines(path, found):
         turns = _turns(name, number, line, tabs, options, found)
         speakers |= {speaker for speaker, _ in turns}
-        examples += _examples(turns, options, Place(name, number))
+        examples += _examples(turns, options, sides or SideOptions(), Place(name, number))
     if not examples:
         if options.speaker is not None and speakers and options.speaker not in speakers:
             told = ", ".join(sorted(repr(s) for s in speakers if s is not None)) or "nobody by name"
@@ -120,8 +121,9 @@ def _turn(part: object) -> Turn | None:
     return None
 
 
-def _examples(turns: Sequence[Turn], options: DataOptions, place: Place) -> Iterator[Example]:
+def _examples(turns: Sequence[Turn], options: DataOptions, sides: SideOptions, place: Place) -> Iterator[Example]:
     texts = [text for _, text in turns]
     for n in range(1, len(turns)):
         if options.speaker is None or turns[n][0] == options.speaker:
-            yield Example(said_before(texts[:n], options.history), (texts[n],), None, place)
+            source = sides.read_source(said_before(texts[:n], options.history))
+            yield Example(source, (sides.read_target(texts[n]),), None, place)

@@ -191,8 +191,8 @@ class Tokenizer:
     def token(self, number: int, more: Sequence[str] = ()) -> str:
         """The name of an id, for people: a space inside a bpe or unigram piece is shown as U+2581.
 
-        `more` are symbols beyond the tokenizer's own, which a source brought with it. In a tree, the placeholder of a
-        word is shown as its tag.
+        `more` are symbols beyond the tokenizer's own, copied from a source. In a tree, a word with its tag is shown as
+        the tag.
 
         >>> tokenizer = Tokenizer.fit(TextOptions(), ["ab"])
         >>> tokenizer.token(3), tokenizer.token(6, more=["z"])
@@ -218,7 +218,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], more: Sequence[str] = ()) -> str:
         """The text of ids. Marks are left out, but an unknown token is shown as U+FFFD.
 
-        `more` are symbols beyond the tokenizer's own, which a source brought with it.
+        `more` are symbols beyond the tokenizer's own, copied from a source.
 
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.
@@ -234,13 +234,19 @@ class Tokenizer:
         ]
         if self.options.tokens.kind == "tree":
             return joined_tokens(found)
-        if self._by_punctuation:
-            text = unmarked(found)
-        else:
-            text = (" " if self.options.tokens.kind == "words" else "").join(found)
+        text = unmarked(found) if self._by_punctuation else (" " if self.spaced else "").join(found)
         if self.model is not None:
             text = text.removeprefix(" ")
         return text if self.options.normal_form == "none" else unicodedata.normalize("NFC", text)
+
+    @property
+    def spaced(self) -> bool:
+        """Whether tokens are words, which a text has spaces between.
+
+        >>> Tokenizer.fit(TextOptions(tokens="words"), []).spaced
+        True
+        """
+        return self.options.tokens.kind == "words"
 
     def __len__(self) -> int:
         return len(MARKS) + len(self.symbols)

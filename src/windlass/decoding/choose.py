@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from windlass.decoding.options import Sample
+from windlass.nn import fast
+from windlass.nn.fast.topk import blocked_topk
 
 
 def uniform(seed: int, keys: Tensor, step: int) -> Tensor:
@@ -64,33 +66,18 @@ def block_ngrams(logprobs: Tensor, history: Tensor, n: int) -> Tensor:
     return logprobs.masked_fill(counts > 0, -torch.inf)
 
 
-BLOCK = 64
-"""Tokens that are looked at together when the best are picked."""
-
-
 def best(logprobs: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k likeliest tokens of every row of (N, V), best first: their values and ids, (N, k) each.
-
-    Finding the largest of each block of tokens is quick; the k best tokens lie in the k best blocks.
 
     >>> values, ids = best(torch.tensor([[0.1, 0.5, 0.4]]), 2)
     >>> ids.tolist()
     [[1, 2]]
     """
-    N, V = logprobs.shape
-    blocks = V // BLOCK
-    if N < 4 or blocks <= k:  # few rows: not worth the more operations
-        if k == 1:
-            ids = logprobs.argmax(1, keepdim=True)
-            return logprobs.gather(1, ids), ids
-        found = logprobs.topk(k, dim=1)
-        return found.values, found.indices
-    whole = logprobs[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK))
-    which = whole.amax(2).topk(k, dim=1).indices  # (N, k)
-    among = whole.gather(1, which[..., None].expand(-1, -1, BLOCK)).flatten(1)
-    ids = (which[..., None] * BLOCK + torch.arange(BLOCK, device=which.device)).flatten(1)
-    if blocks * BLOCK < V:
-        rest = torch.arange(blocks * BLOCK, V, device=ids.device).expand(N, -1)
-        among, ids = torch.cat([among, logprobs[:, blocks * BLOCK :]], 1), torch.cat([ids, rest], 1)
-    found = among.topk(k, dim=1)
-    return found.values, ids.gather(1, found.indices)
+    blocked = blocked_topk(logprobs, k) if fast.enabled() else None
+    if blocked is not None:
+        return blocked
+    if k == 1:
+        ids = logprobs.argmax(1, keepdim=True)
+        return logprobs.gather(1, ids), ids
+    likeliest = logprobs.topk(k, dim=1)
+    return likeliest.values, likeliest.indices

@@ -9,14 +9,14 @@ A step leaves a `_Trail` of tensors behind and reads nothing out of them; output
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS, PAD, UNK
-from windlass.core.records import Batch, Hypothesis, Member, Padded, Record
+from windlass.core.records import Hypothesis, Member, Padded, Record
 from windlass.decoding.choose import best, block_ngrams, draw
 from windlass.decoding.constraint import Constraint
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
@@ -93,24 +93,16 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     options = request.options or Sample()
     if isinstance(options, Beam):
         raise RecipeError("beam search finds its output at the end: use sample or greedy to stream")
-    fed = [BOS, *prompt]
     limits = _limits(members[0], options)
-    assert limits.numel() == 1
-    if len(fed) > 1:  # all but its last token, which is the first that a step reads
-        members = [m._replace(batch=_prefixed(m, fed[:-1])) for m in members]
+    if limits.numel() != 1:
+        raise RecipeError(f"one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
     history = _History(limits, options, request, prompt)
-    for trail in _single(Walker(members), options, limits, keys, history, first=fed[-1]):
+    for trail in _single(Walker(members), options, limits, keys, history, prompt):
         token = int(trail.token)
         if token == EOS:
             return
         yield token
-
-
-def _prefixed(member: Member, prefix: list[int]) -> Batch:
-    device = member.memory.summary.device
-    batch = member.batch or Batch({}, None, torch.zeros(1, dtype=torch.long, device=device))
-    return replace(batch, inputs={**batch.inputs, "prefix": Padded.of([prefix]).to(device)})
 
 
 def _limits(member: Member, options: SearchOptions) -> Tensor:
@@ -170,12 +162,15 @@ def _single(
     limits: Tensor,
     keys: Tensor,
     history: _History,
-    first: int = BOS,
+    prompt: Sequence[int] = (),
 ) -> Iterator[_Trail]:
-    """Follow one hypothesis a sentence, greedily or by sampling, a step at a time."""
+    """Follow one hypothesis a sentence, greedily or by sampling, a step at a time, after a forced prefix."""
     B, device = limits.numel(), limits.device
     walk = walker.begin()
-    tokens = torch.full((B,), first, device=device)
+    tokens = torch.full((B,), BOS, device=device)
+    for forced in prompt:
+        _, walk, _ = walker.step(tokens, walk)
+        tokens = torch.full_like(tokens, forced)
     rows = torch.arange(B, device=device)  # which sentence each live row is
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     soonest = int(limits.min())

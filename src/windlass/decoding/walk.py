@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import Batch, Member, Memory, Record
+from windlass.nn import fast
 
 
 class Steps(Protocol):
@@ -30,18 +31,8 @@ class Owned(Protocol):
     fresh: bool
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """A head that can be made ready for many steps."""
-
-    training: bool
-
-    def ready(self) -> Steps:
-        """The same steps, quicker."""
-
-
-def prepared(head: Steps) -> Steps:
-    """A head made ready, where it can be; one in training, whose weights change and which drops out, stays as it is.
+def prepared(head: Steps, int8: bool = False) -> Steps:
+    """The inference form of a head, in 8 bits if set; a head in training, or one that offers none, stays as it is.
 
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
@@ -49,7 +40,7 @@ def prepared(head: Steps) -> Steps:
     >>> prepared(head) is head, prepared(head.eval()) is head
     (True, False)
     """
-    return head.ready() if isinstance(head, Preparing) and not head.training else head
+    return (fast.inference(head, int8) or head) if isinstance(head, fast.OffersInference) else head
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,7 @@ class Walker:
 
     def __init__(self, members: Sequence[Member]):
         self.members = members
-        self.heads: list[Steps] = [prepared(member.head) for member in members]
+        self.heads: list[Steps] = [prepared(member.head, member.int8) for member in members]
         self.owned = all(isinstance(head, Owned) for head in self.heads)
 
     def begin(self) -> Walk:

@@ -93,10 +93,13 @@ class AttentionEncoder(TokenEncoder):
 
     def forward(self, batch: Batch) -> Memory:
         """Look at the tokens of `source`."""
-        return self.watch(batch)[0]
+        return self._read(batch)[0]
 
-    def watch(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
-        """The same, with the weights of every layer (B, heads, S, S)."""
+    def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
+        """The weights of every layer (B, heads, S, S)."""
+        return self._read(batch)[1]
+
+    def _read(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
         source = batch.inputs["source"]
         x = self.vectors(batch)
         if self.below is not None:

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from windlass.core.errors import WindlassError
 from windlass.core.fitting import Gives, Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Memory
@@ -83,12 +84,20 @@ class Encoder(nn.Module, ABC):
     """The length of a memory's states and of its summary: D."""
     final_sizes: tuple[tuple[int, ...], ...]
     """The lengths of the parts of every layer's last state."""
-    prefix: str = "prefix"
-    """The input that a decoder reads before it writes, where a batch has it."""
+    prefix: str | None = None
+    """The input that a decoder reads before it writes, for an encoder that leaves the source to the decoder."""
     part_sizes: Mapping[str, int] = {}
     """The lengths of the states of a memory's parts, by name."""
     embedding: Embedding
     """The vectors of the source's tokens, where an encoder looks them up."""
+
+    def embeddings(self) -> list[Embedding]:
+        """Every table of vectors of the source's tokens."""
+        return [self.embedding] if hasattr(self, "embedding") else []
+
+    def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
+        """The weights of every layer (B, heads, S, S), for an encoder whose places attend to each other."""
+        raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
 
     def keep(self, parts: Collection[str]) -> None:
         """Leave these parts in the memory, as the head reads them; others need not be held."""
@@ -98,7 +107,7 @@ class Encoder(nn.Module, ABC):
         """Batch.inputs -> Memory."""
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference only: quicker where there is a way, and in 8 bits if told."""
+        """The same for inference: with packed weights, in 8 bits if `int8`, where an encoder offers them."""
         memory: Memory = self(batch)
         return memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import torch
 from pydantic import Field
@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, MemoryOptions, Sizes
-from windlass.nn.again import again
+from windlass.nn import fast
 from windlass.nn.embedding import EmbeddingOptions, Learned
-from windlass.nn.packed import Stamp, stamp
+from windlass.nn.fast.recompute import recompute
+from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.pooling import Attended, PoolOptions
-from windlass.nn.quick import QuickStack, suits
 from windlass.nn.recurrence import Stack, StackOptions
 
 SHORTER = 0.6
@@ -108,7 +108,6 @@ class HierarchicalEncoder(Encoder):
         self.final_sizes = ((self.size,) * self.sentences.first.parts,) * options.sentences.layers
         self.at_once = options.at_once
         self.keep_lower = False  # whether the states of the words go into the memory, for a head that looks at them
-        self._ready: dict[bool, tuple[Stamp, QuickStack, QuickStack]] = {}
 
     def keep(self, parts: Collection[str]) -> None:
         """The states of words are held for a head that reads them: they are many."""
@@ -119,19 +118,11 @@ class HierarchicalEncoder(Encoder):
         return self._read(batch, self.words, self.sentences)
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same with weights laid out for the machine; they are laid out anew when they have changed."""
-        if self.training or not (suits(self.words) and suits(self.sentences)):
-            return self._read(batch, self.words, self.sentences)
-        now = (*stamp(self.words), *stamp(self.sentences))
-        if int8 not in self._ready or self._ready[int8][0] != now:
-            self._ready[int8] = (now, QuickStack.of(self.words, int8), QuickStack.of(self.sentences, int8))
-        return self._read(batch, *self._ready[int8][1:])
+        """The same with packed weights, if the stacks offer it."""
+        words, sentences = (fast.inference(stack, int8) or stack for stack in (self.words, self.sentences))
+        return self._read(batch, words, sentences)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: all but what was made ready."""
-        return self.__dict__ | {"_ready": {}}
-
-    def _read(self, batch: Batch, words: Stack | QuickStack, sentences: Stack | QuickStack) -> Memory:
+    def _read(self, batch: Batch, words: Stack | InferenceStack, sentences: Stack | InferenceStack) -> Memory:
         source = batch.inputs["source"]
         values, mask = source.values, source.mask
         if values.dim() == 2:  # no row has any sentence
@@ -149,7 +140,7 @@ class HierarchicalEncoder(Encoder):
         return Memory(states, real, summary, final, "sentences", parts)
 
     def _sentences(
-        self, values: Tensor, mask: Tensor, words: Stack | QuickStack
+        self, values: Tensor, mask: Tensor, words: Stack | InferenceStack
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Ids (B * P, S) -> vectors (B * P, D), the weights of words (B * P, S), and, if kept, their states."""
         rows, S = mask.shape
@@ -166,7 +157,7 @@ class HierarchicalEncoder(Encoder):
             at = torch.tensor(part, device=mask.device)
             width = int(lengths[part[0]])
             make = partial(self._portion, values[at, :width], mask[at, :width], words)
-            made = again(make, weights) if long else make()
+            made = recompute(make, weights) if long else make()
             places.append(at)
             found.append(made[0])
             if within is not None:
@@ -184,7 +175,7 @@ class HierarchicalEncoder(Encoder):
         """Whether words have weights: where they are pooled by attention."""
         return isinstance(self.pool, Attended)
 
-    def _portion(self, ids: Tensor, mask: Tensor, words: Stack | QuickStack) -> tuple[Tensor, ...]:
+    def _portion(self, ids: Tensor, mask: Tensor, words: Stack | InferenceStack) -> tuple[Tensor, ...]:
         """Sentences (N, S) -> vectors (N, D); then, where there are any, weights (N, S) and kept states (N, S, Dw)."""
         states, _ = words(self.embedding(ids), mask)
         summary = ends(states, mask, bool(self.words.backward_cells))

@@ -20,7 +20,7 @@ from windlass.encoders.base import Encoder, MemoryOptions, Sizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
-from windlass.nn.embedding import EmbeddingOptions
+from windlass.nn.embedding import Embedding, EmbeddingOptions
 from windlass.nn.pooling import mean
 from windlass.nn.recurrence import Stack
 
@@ -118,6 +118,10 @@ class PairEncoder(Encoder):
         if self.compare is not None:
             self.size = self.compare.size
         self.part_sizes = {"second": self.size}
+
+    def embeddings(self) -> list[Embedding]:
+        """Those of both readers."""
+        return [*self.reader.embeddings(), *(self.other.embeddings() if self.other is not None else [])]
 
     def forward(self, batch: Batch) -> Memory:
         """Read `source` and `second`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import torch
 from pydantic import Field
@@ -11,8 +11,8 @@ from pydantic import Field
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
-from windlass.nn.packed import Stamp, stamp
-from windlass.nn.quick import QuickStack, suits
+from windlass.nn import fast
+from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.recurrence import Stack, StackOptions
 
 
@@ -47,7 +47,6 @@ class RecurrentEncoder(TokenEncoder):
 
     def __init__(self, vocabulary: int | Sizes, options: Options):
         super().__init__(vocabulary, options)
-        self._ready: dict[bool, tuple[Stamp, QuickStack]] = {}
         self.stack = Stack(self.width, options, options.bidirectional)
         self.size = self.stack.size
         self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
@@ -57,21 +56,12 @@ class RecurrentEncoder(TokenEncoder):
         return self._read(batch, self.stack)
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same with weights laid out for the machine; they are laid out anew when they have changed."""
-        if self.training or not suits(self.stack):
-            return self._read(batch, self.stack)
-        now = stamp(self.stack)
-        if int8 not in self._ready or self._ready[int8][0] != now:
-            self._ready[int8] = (now, QuickStack.of(self.stack, int8))
-        return self._read(batch, self._ready[int8][1])
+        """The same with packed weights, if the stack offers it."""
+        return self._read(batch, fast.inference(self.stack, int8) or self.stack)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: all but what was made ready."""
-        return self.__dict__ | {"_ready": {}}
-
-    def _read(self, batch: Batch, stack: Stack | QuickStack) -> Memory:
+    def _read(self, batch: Batch, stack: Stack | InferenceStack) -> Memory:
         source = batch.inputs["source"]
-        if isinstance(stack, QuickStack) and self.spelling is None:  # a token that comes again is multiplied once
+        if isinstance(stack, InferenceStack) and self.spelling is None:  # a repeated token is multiplied once
             tokens, places = source.values.unique(return_inverse=True)
             states, final = stack(self.embedding(tokens), source.mask, places)
         else:

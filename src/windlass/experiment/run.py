@@ -23,7 +23,6 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.sides import TARGETS
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
-from windlass.encoders.pair import PairEncoder
 from windlass.experiment.auto import choose
 from windlass.experiment.data import Data, as_data, fingerprint, read_data, sides_of
 from windlass.explain.render import curves
@@ -158,11 +157,9 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     >>> load_vectors(Bundle.new(Recipe(), Sides.tiny()), print)
     """
     options = bundle.recipe.model
-    encoder = bundle.model.encoder
-    readers = [encoder.reader, encoder.other] if isinstance(encoder, PairEncoder) else [encoder]
-    told = options.source_embedding
     tables: list[tuple[str, Any, nn.Module | None, Tokenizer | None]] = [
-        ("source", told, getattr(one, "embedding", None), bundle.sides.source.vocabulary) for one in readers
+        ("source", options.source_embedding, table, bundle.sides.source.vocabulary)
+        for table in bundle.model.encoder.embeddings()
     ]
     if options.decoder is not None:
         own = getattr(bundle.model.head, "embedding", None)
@@ -218,7 +215,7 @@ def run(
             load_vectors(bundle, observer.note)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         learned, held = [e.target for e in data.train], [e.target for e in data.dev]
         known = LanguageBaselines.load(out) if resume else None
         baseline = known or language_baselines(bundle, learned, held, observer.note)

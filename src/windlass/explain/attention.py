@@ -14,7 +14,6 @@ from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
 from windlass.decoding.options import SearchOptions
-from windlass.encoders.attention import AttentionEncoder
 from windlass.explain.document import draw_documents
 from windlass.explain.render import Heat, sheet
 from windlass.inference.predict import predict, score
@@ -49,14 +48,12 @@ def self_attention(bundle: Bundle, text: Value) -> list[Heat]:
     ['layer 1, head 1', 'layer 1, head 2']
     """
     encoder, sides = bundle.model.encoder, bundle.sides
-    if not isinstance(encoder, AttentionEncoder):
-        raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
     value = sides.read(text)
     if sides.source.blank(value):
         raise WindlassError("there is nothing to explain in a blank text")
     batch = sides.collate([sides.encode(value)], [0]).to(bundle.device)
     with torch.no_grad():
-        _, seen = encoder.eval().watch(batch)
+        seen = encoder.eval().self_attention(batch)
     pieces = sides.source.places(value).names
     return [
         Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}")
@@ -80,11 +77,11 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )
         return path
-    if predictions and all(p.places.within for p in predictions):
+    if predictions and all(p.places.within and not p.answer.written for p in predictions):
         return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
-        if p.answer.by_place():  # of tags: how probable each is at each word
+        if p.answer.per_place:  # of tags: how probable each is at each word
             heats.append(Heat(tuple(p.answer.by_place().values()), p.places.names, tuple(p.answer.by_place()), p.text))
             continue
         if p.attention is None:

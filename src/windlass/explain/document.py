@@ -67,7 +67,7 @@ def lines(prediction: Prediction) -> list[Line]:
     answer, read = prediction.answer, prediction.places
     weights = prediction.attention[0] if prediction.attention else None
     most = max(weights, default=0) if weights else 0
-    tags = list(zip(answer.tokens, answer.probabilities, strict=True)) if answer.by_place() else []
+    tags = list(zip(answer.tokens, answer.probabilities, strict=True)) if answer.per_place else []
     found = []
     for n, (text, words) in enumerate(zip(read.names, (part.names for part in read.within), strict=True)):
         own = prediction.word_attention[n] if prediction.word_attention else None
@@ -113,7 +113,7 @@ def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | N
     if path.suffix.lower() not in (".html", ".png"):
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
     for prediction in predictions:
-        if not (prediction.attention or prediction.word_attention or prediction.answer.by_place()):
+        if not (prediction.attention or prediction.word_attention or prediction.answer.per_place):
             raise WindlassError(
                 "this model weighs neither words nor sentences: there is nothing to shade; use pool: attention in "
                 "model.encoder.words or model.head, or name the file .json for probabilities"
@@ -183,7 +183,7 @@ def _page(predictions: Sequence[Prediction], title: str | None) -> str:
     )
     faces = fonts.embedded(heading + documents)
     families = [*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]
-    gutter = "9rem" if any(prediction.answer.by_place() for prediction in predictions) else "4.6rem"
+    gutter = "9rem" if any(prediction.answer.per_place for prediction in predictions) else "4.6rem"
     style = _STYLE.replace("FAMILIES", ", ".join(families)).replace("GUTTER", gutter)
     style += "".join(
         f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
@@ -257,7 +257,7 @@ def _mixed(colour: tuple[int, int, int], share: float) -> tuple[float, float, fl
 
 
 def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -> None:
-    gutter = 1.75 if any(p.answer.by_place() for p in predictions) else 0.85
+    gutter = 1.75 if any(p.answer.per_place for p in predictions) else 0.85
     left, right = _EDGE + gutter, _WIDE - _EDGE
     measure = _Measure()
     placed: list[tuple[float, list[tuple[float, float, Word]], Line, float]] = []  # top, words, sentence, height

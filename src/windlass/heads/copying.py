@@ -1,17 +1,15 @@
-"""The gate between writing and copying, as a decoder uses it: whole targets at once, step by step, and made ready."""
+"""The gate between writing and copying, as a decoder uses it: whole targets at once, and step by step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import RecipeError
 from windlass.core.marks import UNK
 from windlass.core.records import Record
 from windlass.nn.copying import mixture
-from windlass.nn.embedding import Embedding
 
 WRITES = 1e4
 """The gate's logit where there is nothing to copy from."""
@@ -21,6 +19,7 @@ WRITES = 1e4
 class Copies(Record):
     """What can be copied from the source of every row.
 
+    >>> import torch
     >>> Copies(torch.tensor([[5, 9]]), torch.zeros(1, 2), torch.tensor([False]), more=1).ids.shape
     torch.Size([1, 2])
     """
@@ -39,6 +38,7 @@ class Copies(Record):
 def in_vocabulary(tokens: Tensor, vocabulary: int) -> Tensor:
     """Tokens as they are fed back: one that was copied from beyond the vocabulary is unknown.
 
+    >>> import torch
     >>> in_vocabulary(torch.tensor([5, 9]), 9).tolist()
     [5, 1]
     """
@@ -50,6 +50,7 @@ class Gate(nn.Module):
 
     The context c is an average of values v_j, so its share is that of w . v_j, which is the same at every step.
 
+    >>> import torch
     >>> gate = Gate(vocabulary=9, size=4, context=3, embedded=2)
     >>> copies = gate.prepare(torch.tensor([[5, 9]]), torch.randn(1, 2, 3), torch.ones(1, 2) > 0)
     >>> copies.more, gate(torch.randn(1, 6, 4), torch.randn(1, 6, 2), torch.rand(1, 6, 2), copies).shape
@@ -85,29 +86,3 @@ class Gate(nn.Module):
         B = copies.blank.size(0)
         s, e, looks = (part.unflatten(0, (B, -1)) for part in (s, e, weights))
         return mixture(logits, self(s, e, looks, copies).flatten(), weights, copies.each(len(logits)), copies.more)
-
-
-class QuickGate:
-    """A gate made ready: every token's share is a number in a table.
-
-    >>> gate, embedding = Gate(vocabulary=9, size=4, context=3, embedded=2), Embedding(torch.randn(9, 2))
-    >>> copies = gate.prepare(torch.tensor([[5, 9]]), torch.randn(1, 2, 3), torch.ones(1, 2) > 0)
-    >>> logits, s, weights, tokens = torch.randn(1, 9), torch.randn(1, 4), torch.rand(1, 1, 2), torch.tensor([7])
-    >>> quick = QuickGate(gate, embedding).mix(logits, s, tokens, weights, copies)
-    >>> torch.allclose(quick, gate.mix(logits, s, embedding(tokens), weights[0], copies))
-    True
-    """
-
-    @torch.no_grad()
-    def __init__(self, gate: Gate, embedding: Embedding | None):
-        self.vocabulary = gate.vocabulary
-        self.of_state, _, of_token = (part.detach() for part in gate.parts())
-        bias = gate.layer.bias.detach()
-        self.tokens = bias if embedding is None else (embedding.table * embedding.scale) @ of_token + bias
-
-    def mix(self, logits: Tensor, s: Tensor, tokens: Tensor, weights: Tensor, copies: Copies) -> Tensor:
-        """Log probabilities of one step: logits (N, V), states (N, H), tokens (N,), attention (B, K, S)."""
-        looked = (weights @ copies.seen[..., None]).squeeze(-1).masked_fill(copies.blank[:, None], WRITES)
-        of_token = self.tokens if self.tokens.size(0) == 1 else self.tokens[tokens]
-        gate = torch.mv(s, self.of_state) + of_token + looked.flatten()
-        return mixture(logits, gate, weights.flatten(0, 1), copies.each(len(logits)), copies.more)

@@ -154,6 +154,7 @@ class TagsHead(Head):
 
 def _hypothesis(tags: list[int], marginals: Tensor, total: float | None = None) -> Hypothesis:
     """Tags with their marginals (S, V); `total` is the log probability of the sequence, if it is known."""
-    logprobs = tuple(math.log(max(float(row[tag]), 1e-45)) for row, tag in zip(marginals, tags, strict=True))
+    chosen = marginals[torch.arange(len(tags)), torch.tensor(tags, dtype=torch.long)].tolist()
+    logprobs = tuple(math.log(max(probability, 1e-45)) for probability in chosen)
     score = sum(logprobs) if total is None else total
     return Hypothesis(tuple(tags), score, logprobs, distribution=marginals, total=total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -15,20 +15,21 @@ from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Reco
 from windlass.decoding.search import SearchRequest, forced_hypotheses, search
 from windlass.heads.base import Head, LossOptions, gold
 from windlass.heads.copying import Copies, Gate, in_vocabulary
-from windlass.heads.fused import fused
+from windlass.heads.fast.fused import fused_decoder
+from windlass.heads.fast.inference import InferenceDecoder
 from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
-from windlass.heads.quick import Quick, ready
 from windlass.heads.running import score_chunk
 from windlass.heads.start import Start
+from windlass.nn import fast
 from windlass.nn.attention import Attention, Keys
-from windlass.nn.copying import copied, copy_loss, mixed_logprob
+from windlass.nn.copying import copied, mixed_logprob
 from windlass.nn.embedding import Embedding
-from windlass.nn.fused import tanh
-from windlass.nn.fused_decoder import Decoder, decode
+from windlass.nn.fast.activation import tanh
+from windlass.nn.fast.decoder import FusedDecoder, decode
+from windlass.nn.fast.onednn import linear
 from windlass.nn.levels import Levels
-from windlass.nn.loss import alignment_loss, coverage_loss, output_loss
-from windlass.nn.packed import Stamp
-from windlass.nn.product import Product, linear
+from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, output_loss
+from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackState
 
 
@@ -117,11 +118,10 @@ class TextHead(Head):
         embedding: Embedding | None = None,
         tie: bool = False,
         words_size: int = 0,
-        prefix: str = "prefix",
+        prefix: str | None = None,
     ):
         super().__init__()
-        self.prefix = prefix  # the input that is read before the first token is written
-        self._ready: dict[bool, tuple[Stamp, Quick]] = {}
+        self.prefix = prefix  # the input that is read before the first token is written, if there is one
         self.options = options
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedded = self.embedding.size if self.embedding else 0  # E
@@ -156,13 +156,13 @@ class TextHead(Head):
 
     # -- one step at a time: what search sees
 
-    def ready(self, int8: bool = False) -> Quick:
-        """The same steps as a search takes them: quicker, and in 8 bits if told; for inference only."""
-        return ready(self, self._ready, int8)
+    def fused(self, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
+        """The decoder over embedded tokens e (B, T, E) in one piece, if cells and attention offer it."""
+        return fused_decoder(self, e, state, source)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: all but what was made ready."""
-        return self.__dict__ | {"_ready": {}}
+    def inference(self, int8: bool = False) -> InferenceDecoder:
+        """The same steps with packed weights, for a search."""
+        return InferenceDecoder(self, int8)
 
     def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[DecoderSource, DecoderState]:
         """Prepare a memory, and return the state before the first target token.
@@ -176,7 +176,7 @@ class TextHead(Head):
         layers = self.start(memory)
         B = memory.summary.size(0)
         begun = self.stack.begin(layers)
-        prefix = None if batch is None else batch.inputs.get(self.prefix)
+        prefix = None if batch is None or self.prefix is None else batch.inputs[self.prefix]
         if prefix is not None and self.embedding is not None:
             _, layers = self.stack(self.embedding(prefix.values), prefix.mask, begun)
             begun = replace(begun, layers=layers)  # the same sequence goes on, with the same locked dropout
@@ -270,7 +270,7 @@ class TextHead(Head):
         e = self._embed(tokens)  # (B, T, E)
         if not (self.previous or self.feeding or self.covering):
             return self._force_at_once(e, state, source)
-        whole = fused(self, e, state, source)
+        whole = fast.fused(self, e, state, source)
         if whole is not None:
             return self._force_fused(e, whole, source)
         projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
@@ -297,7 +297,7 @@ class TextHead(Head):
         logits: Tensor = self.gate(s, e, weights, source.copies)
         return logits
 
-    def _force_fused(self, e: Tensor, whole: Decoder, source: DecoderSource) -> TeacherForced:
+    def _force_fused(self, e: Tensor, whole: FusedDecoder, source: DecoderSource) -> TeacherForced:
         """All steps in one piece, with back-propagation by hand; what needs no step by step comes after."""
         assert source.keys is not None
         states, attended, read = decode(whole)
@@ -404,8 +404,7 @@ class TextHead(Head):
         >>> [len(row) for row in TextHead.predict([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
         [2, 2]
         """
-        laid_out = [m._replace(head=m.head.ready(int8=True)) if m.int8 else m for m in members]
-        return search(laid_out, request)
+        return search(members, request)
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:

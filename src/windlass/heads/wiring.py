@@ -28,4 +28,4 @@ class Wiring:
     tied: bool = False  # the decoder's embedding is the output layer too
     embedding: Embedding | None = None  # the encoder's, where the decoder has the same
     allowed: Allowed | None = None  # of tags
-    prefix: str = "prefix"  # the input that a decoder reads before it writes
+    prefix: str | None = None  # the input that a decoder reads before it writes

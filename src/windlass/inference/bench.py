@@ -13,7 +13,7 @@ from windlass.data.examples import Value, as_text
 from windlass.decoding.options import Greedy, SearchOptions
 from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
-from windlass.nn.packed import levels
+from windlass.nn.fast.int8 import levels
 
 MADE_UP = 200
 """How many inputs are made up where none are given."""

@@ -48,7 +48,7 @@ def evaluate(
     ['accuracy', 'cer', 'chrf']
     """
     task = bundles[0].task
-    if task.reads_nothing and examples:
+    if task.language_model and examples:
         if options is not None:
             raise RecipeError("a search has no use where texts are scored: leave its options out")
         return Evaluation(text_metrics(bundles, [e.target for e in examples], rows), len(examples), ())

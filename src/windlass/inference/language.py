@@ -120,7 +120,7 @@ def characters(codec: Tokenizer, texts: Iterable[str], ends: bool) -> int | None
     >>> characters(codec, ["abc", "a"], ends=True)
     6
     """
-    if codec.options.tokens.kind == "words":
+    if codec.spaced:
         return None
     return sum(len(codec.clean(text)) + ends for text in texts)
 
@@ -211,7 +211,7 @@ def generate(
 
 def _piece(codec: Tokenizer, token: int, first: bool) -> str:
     symbol = codec.symbols[token - len(MARKS)]
-    if codec.options.tokens.kind == "words":
+    if codec.spaced:
         return symbol if first else f" {symbol}"
     return symbol.removeprefix(" ") if first and codec.model is not None else symbol
 

@@ -7,21 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
-from windlass.core.records import Hypothesis, Member, Memory, Places, Prediction, TextAnswer
+from windlass.core.records import Hypothesis, Member, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
+from windlass.data.sides import Sides
 from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
+from windlass.heads.base import ensemble_mean
 from windlass.inference.language import score_texts
 
 BATCH_TOKENS = 4000
 """Rows x the longest of them, where nothing is searched for."""
-NO_PREDICTION = Prediction("", TextAnswer((), ()))
-"""What a blank input gives."""
 
 
 def predict(
@@ -43,7 +44,7 @@ def predict(
     True
     """
     first = bundles[0]
-    if first.task.reads_nothing:
+    if first.task.language_model:
         raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
     if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
@@ -59,7 +60,7 @@ def predict(
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    predictions = [NO_PREDICTION] * len(texts)
+    predictions = [_nothing(first)] * len(texts)
     # All members read the same rows in the same batches: those that the first one's lengths make.
     loader = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
     for plan in loader.epoch(0):
@@ -86,12 +87,12 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     >>> score(Bundle.new(Recipe(), Sides.tiny()), [("cab", "abc")])[0].text
     'abc'
     """
-    if bundle.task.reads_nothing:
+    if bundle.task.language_model:
         return score_texts(bundle, [target for _, target in pairs])
     sides = bundle.sides
     given = [sides.read(source) for source, _ in pairs]
     encoded = [sides.encode(value, target) for value, (_, target) in zip(given, pairs, strict=True)]
-    found: list[Prediction] = [NO_PREDICTION] * len(pairs)
+    found = [_nothing(bundle)] * len(pairs)
     bundle.model.eval()
     for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
@@ -106,64 +107,62 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     return found
 
 
+def _nothing(bundle: Bundle) -> Prediction:
+    """What a blank input gives."""
+    return Prediction("", bundle.sides.target.no_answer())
+
+
 def _predictions(
     bundle: Bundle, values: Sequence[Value], members: Sequence[Member], ranked: Sequence[Sequence[Hypothesis]]
 ) -> list[Prediction]:
     """The hypotheses of every row as predictions, the alternatives behind the best."""
-    memory = members[0].memory
+    sides, memory = bundle.sides, members[0].memory
     lowest = memory.parts.get("words", memory)  # the places that a decoder attends to
-    mask = lowest.mask.cpu()
-    words = _word_attention(members)
+    mask, words = lowest.mask.cpu(), _word_attention(members)
     found = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
-        read = bundle.sides.source.places(value)
-        level = read if lowest is memory else read.lowest
-        weights = () if words is None else _rows(words.states[row].cpu(), [len(part.names) for part in read.within])
-        one = [_prediction(bundle, value, hypothesis, read, level, mask[row], weights) for hypothesis in hypotheses]
-        found.append(replace(one[0], alternatives=tuple(one[1:])))
+        read = sides.source.places(value)
+        lengths = [len(part.names) for part in read.within]
+        seen = Prediction(
+            text="",
+            answer=sides.target.no_answer(),
+            places=read if lowest is memory else read.lowest,
+            word_attention=() if words is None or lowest is not memory else _rows(words[row], lengths),
+            unknown=sides.source.unknown(value),
+        )
+        best, *others = (_answered(seen, sides, value, hypothesis, mask[row]) for hypothesis in hypotheses)
+        found.append(replace(best, alternatives=tuple(others)))
     return found
 
 
-def _prediction(
-    bundle: Bundle,
-    value: Value,
-    hypothesis: Hypothesis,
-    read: Places,
-    level: Places,
-    mask: torch.Tensor,
-    word_attention: tuple[tuple[float, ...], ...],
-) -> Prediction:
-    text, typed = bundle.sides.answer(hypothesis, value)
+def _answered(seen: Prediction, sides: Sides, value: Value, hypothesis: Hypothesis, mask: Tensor) -> Prediction:
+    """The prediction of what was read, with the answer of one hypothesis."""
+    text, answer = sides.answer(hypothesis, value)
     attention = None
     if hypothesis.weights is not None:
         # Of an ensemble they may be those of another member, whose places differ.
-        weights = hypothesis.weights.cpu()
-        weights = weights[:, mask] if weights.size(1) == mask.numel() else weights[:, : len(level.names)]
-        rows = len(read.parts["second"].names) if "second" in read.parts else weights.size(0)
+        weights, second = hypothesis.weights.cpu(), seen.places.parts.get("second")
+        weights = weights[:, mask] if weights.size(1) == mask.numel() else weights[:, : len(seen.places.names)]
+        rows = weights.size(0) if second is None else len(second.names)
         attention = tuple(map(tuple, weights[:rows].tolist()))
-    return Prediction(
+    return replace(
+        seen,
         text=text,
-        answer=typed,
-        places=level,
+        answer=answer,
         score=hypothesis.score,
         confidence=hypothesis.confidence,
         attention=attention,
-        word_attention=word_attention,
-        unknown=bundle.sides.source.unknown(value),
         finished=hypothesis.finished,
     )
 
 
-def _word_attention(members: Sequence[Member]) -> Memory | None:
+def _word_attention(members: Sequence[Member]) -> Tensor | None:
     """The weight of every word within its sentence (B, P, S), where sentences are pooled by attention."""
-    known = [m.memory.parts["word_attention"] for m in members if "word_attention" in m.memory.parts]
-    if not known:
-        return None
-    mean = torch.stack([part.states.cpu() for part in known]).mean(0)
-    return Memory.of_weights(mean, known[0].mask)
+    known = [m.memory.parts["word_attention"].states for m in members if "word_attention" in m.memory.parts]
+    return ensemble_mean(known) if known else None
 
 
-def _rows(weights: torch.Tensor, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+def _rows(weights: Tensor, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(weights[row, :length].tolist()) for row, length in enumerate(lengths))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from windlass.bundle import Bundle, network
 from windlass.core.errors import WindlassError
 from windlass.core.weights import set_weights, weights
-from windlass.nn.packed import grow, levels, shrink
+from windlass.nn.fast.int8 import dequantise, levels
+from windlass.nn.fast.int8 import quantise as quantise_tensors
 
 
 def quantise(bundle: Bundle) -> Bundle:
@@ -29,5 +30,5 @@ def quantise(bundle: Bundle) -> Bundle:
     if not levels():
         raise WindlassError("this build of torch has no 8-bit products for this machine: use the model as it is")
     model = network(bundle.recipe, bundle.sides)
-    set_weights(model, grow(shrink({name: tensor.cpu() for name, tensor in weights(bundle.model).items()})))
+    set_weights(model, dequantise(quantise_tensors({n: t.cpu() for n, t in weights(bundle.model).items()})))
     return Bundle(bundle.recipe, bundle.sides, model.eval(), {}, int8=True)

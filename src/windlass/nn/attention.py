@@ -20,12 +20,14 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import Memory, Record
-from windlass.nn.fused import tanh_
-from windlass.nn.fused_attention import CosineTape, ProductTape, ReluTape, Scoring, TanhTape
-from windlass.nn.product import Product, linear
+from windlass.nn.fast.activation import tanh_
+from windlass.nn.fast.attention import CosineTape, FusedScore, ProductTape, ReluTape, TanhTape
+from windlass.nn.fast.interface import FastScore
+from windlass.nn.fast.onednn import linear
+from windlass.nn.product import Product
 
 
-class Score(nn.Module, ABC):
+class Score(FastScore, nn.Module, ABC):
     """How well a query fits a key. `prepare` does once for a batch what does not depend on the query."""
 
     size: int
@@ -35,27 +37,23 @@ class Score(nn.Module, ABC):
     def prepare(self, keys: Tensor) -> Tensor:
         """(B, S, K) -> (B, S, A)."""
 
-    def asking(self) -> Product | None:
-        """The product with a query that `compare` wants to have been taken; None: the query as it is."""
+    def query_projection(self) -> Product | None:
+        """What `compare` expects queries to have been multiplied by; None: nothing."""
         return None
 
     @abstractmethod
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
-        """Asked queries (B, T, A) against prepared keys (B, S, A) -> (B, T, S)."""
-
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
-        """What the fused decoder needs to score against prepared keys; None: it cannot, and goes step by step."""
-        return None
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Projected queries (B, T, A) against prepared keys (B, S, A) -> (B, T, S)."""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Queries (B, T, Q) against prepared keys (B, S, A) -> (B, T, S)."""
-        return self.compare(ask(self.asking(), query), keys)
+        return self.compare(project_query(self.query_projection(), query), keys)
 
 
-def ask(product: Product | None, query: Tensor) -> Tensor:
-    """Queries (B, T, Q) through the product that a score asks with, if any: (B, T, A).
+def project_query(product: Product | None, query: Tensor) -> Tensor:
+    """Queries (B, T, Q) times the projection of a score, if it has one: (B, T, A).
 
-    >>> ask(Product(torch.ones(3, 2)), torch.ones(1, 1, 2)).tolist()
+    >>> project_query(Product(torch.ones(3, 2)), torch.ones(1, 1, 2)).tolist()
     [[[2.0, 2.0, 2.0]]]
     """
     return query if product is None else product(query.flatten(0, 1)).unflatten(0, query.shape[:2])
@@ -99,18 +97,18 @@ class Additive(Score):
         """W k."""
         return linear(keys, self.key.weight)
 
-    def asking(self) -> Product | None:
+    def query_projection(self) -> Product | None:
         """U q."""
         return Product(self.query.weight)
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """v . tanh(U q + W k)."""
-        joined = asked[:, :, None] + keys[:, None]
+        joined = query[:, :, None] + keys[:, None]
         return (torch.tanh(joined) if torch.is_grad_enabled() else tanh_(joined)) @ self.v
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """v . tanh(U q + W k)."""
-        return Scoring(TanhTape, keys, self.query.weight, self.v, coverage)
+        return FusedScore(TanhTape, keys, self.query.weight, self.v, coverage)
 
 
 def _same_size(kind: str, query_size: int, key_size: int) -> None:
@@ -133,13 +131,13 @@ class _Product(Score):
         """k."""
         return keys
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . k."""
-        return asked @ keys.transpose(1, 2)
+        return query @ keys.transpose(1, 2)
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """q . k."""
-        return Scoring(ProductTape, keys, coverage=coverage)
+        return FusedScore(ProductTape, keys, coverage=coverage)
 
 
 @final
@@ -183,14 +181,14 @@ class ScaledDot(_Product):
             """Make the score."""
             return ScaledDot(query_size, key_size, "scaled_dot")
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . k / sqrt(p)."""
-        return super().compare(asked, keys) / math.sqrt(self.size)
+        return super().compare(query, keys) / math.sqrt(self.size)
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """q . (k / sqrt(p))."""
         root = math.sqrt(self.size)
-        return Scoring(ProductTape, keys / root, coverage=None if coverage is None else coverage / root)
+        return FusedScore(ProductTape, keys / root, coverage=None if coverage is None else coverage / root)
 
 
 @final
@@ -223,13 +221,13 @@ class Bilinear(Score):
         """W k."""
         return linear(keys, self.key.weight)
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . W k."""
-        return asked @ keys.transpose(1, 2)
+        return query @ keys.transpose(1, 2)
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """q . W k."""
-        return Scoring(ProductTape, keys, coverage=coverage)
+        return FusedScore(ProductTape, keys, coverage=coverage)
 
 
 @final
@@ -265,13 +263,13 @@ class Cosine(Score):
         """k: coverage may still move it, so that it is normalised at the score."""
         return keys
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """scale * cos(q, k)."""
-        return self.scale * F.normalize(asked, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
+        return self.scale * F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """(q / |q|) . (scale k / |k|); not with coverage, which gives a key another length at every step."""
-        return None if coverage is not None else Scoring(CosineTape, self.scale * F.normalize(keys, dim=-1))
+        return None if coverage is not None else FusedScore(CosineTape, self.scale * F.normalize(keys, dim=-1))
 
 
 @final
@@ -306,18 +304,18 @@ class Perceptron(Score):
         """The key's columns of W [q; k], and b."""
         return F.linear(keys, self.hidden.weight[:, self.query_size :], self.hidden.bias)
 
-    def asking(self) -> Product | None:
+    def query_projection(self) -> Product | None:
         """The query's columns of W [q; k]."""
         return Product(self.hidden.weight[:, : self.query_size])
 
-    def compare(self, asked: Tensor, keys: Tensor) -> Tensor:
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """v . relu(W [q; k] + b)."""
-        scores: Tensor = self.out(torch.relu(asked[:, :, None] + keys[:, None]))
+        scores: Tensor = self.out(torch.relu(query[:, :, None] + keys[:, None]))
         return scores.squeeze(-1)
 
-    def fusing(self, keys: Tensor, coverage: Tensor | None) -> Scoring | None:
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """v . relu(W [q; k] + b)."""
-        return Scoring(ReluTape, keys, self.hidden.weight[:, : self.query_size], self.out.weight[0], coverage)
+        return FusedScore(ReluTape, keys, self.hidden.weight[:, : self.query_size], self.out.weight[0], coverage)
 
 
 AttentionOptions = Annotated[
@@ -339,7 +337,7 @@ class Keys(Record):
     keys: Any  # (B, S, A); of an attention at two levels, those of both
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
-    asking: Product | None = None  # what a query goes through first
+    query_projection: Product | None = None
 
 
 class Attention(nn.Module):
@@ -368,31 +366,31 @@ class Attention(nn.Module):
         """Whether the score sees how much was attended to before."""
         return self.coverage is not None
 
-    def asking(self) -> Product | None:
-        """The product that a query goes through first, if any."""
-        return self.score.asking()
+    def query_projection(self) -> Product | None:
+        """The projection of queries, if the score has one."""
+        return self.score.query_projection()
 
     def prepare(self, memory: Memory) -> Keys:
         """Project keys and values, once for a batch."""
         keys = self.score.prepare(self.project_keys(memory.states))
-        return Keys(keys, self.project_values(memory.states), memory.mask, self.score.asking())
+        return Keys(keys, self.project_values(memory.states), memory.mask, self.score.query_projection())
 
     def forward(self, query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Queries (B, T, Q) -> contexts (B, T, D) and weights (B, T, S); coverage is (B, T, S)."""
-        weights = self.weigh(ask(keys.asking, query), keys.keys, keys.mask, coverage)
+        weights = self.weigh(project_query(keys.query_projection, query), keys.keys, keys.mask, coverage)
         return weights @ keys.values, weights
 
-    def weigh(self, asked: Tensor, keys: Tensor, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
-        """Weights (B, T, S) of asked queries (B, T, A) over prepared keys (B, S, A); no mask: every place is real."""
-        return masked_softmax(self.scores(asked, keys, coverage), None if mask is None else mask[:, None])
+    def weigh(self, query: Tensor, keys: Tensor, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
+        """Weights (B, T, S) of projected queries (B, T, A) over prepared keys (B, S, A); no mask: all are real."""
+        return masked_softmax(self.scores(query, keys, coverage), None if mask is None else mask[:, None])
 
-    def scores(self, asked: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
-        """How well asked queries (B, T, A) fit prepared keys (B, S, A): (B, T, S)."""
+    def scores(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """How well projected queries (B, T, A) fit prepared keys (B, S, A): (B, T, S)."""
         if coverage is None or self.coverage is None:
-            return self.score.compare(asked, keys)
+            return self.score.compare(query, keys)
         B, T, S = coverage.shape  # every query has keys of its own
         moved = keys[:, None] + coverage[..., None] * self.coverage
-        return self.score.compare(asked.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
+        return self.score.compare(query.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
 
 
 def masked_softmax(scores: Tensor, real: Tensor | None) -> Tensor:

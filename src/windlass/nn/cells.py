@@ -19,8 +19,12 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
-from windlass.nn.fused import GruTape, LstmTape, recurrence, tanh
-from windlass.nn.product import Product, linear
+from windlass.nn.fast.activation import tanh
+from windlass.nn.fast.interface import FastCell
+from windlass.nn.fast.onednn import linear
+from windlass.nn.fast.recurrence import GruTape, LstmTape
+from windlass.nn.fast.sequence import run_tape
+from windlass.nn.product import Product
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -43,8 +47,8 @@ class _CellOptions(_AnyCell):
     )
 
 
-class Cell(nn.Module, ABC):
-    """One step of a recurrence: `state = step(project(x), state)`; what it puts out is `state[0]`."""
+class Cell(FastCell, nn.Module, ABC):
+    """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
 
     parts = 1
     """How many tensors make up the state."""
@@ -85,19 +89,16 @@ class Cell(nn.Module, ABC):
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Take one step from a state, each part (B, H), with a projected input (B, G)."""
 
-    tape: type[LstmTape] | type[GruTape] | None = None
-    """How to run many steps in one piece, fused, where there is such a way."""
-
     @property
     def state_bias(self) -> Tensor | None:
-        """A bias (G,) that comes in with the state, where a cell has one."""
+        """A bias (G,) added to the product with the state."""
         return None
 
-    def whole(self, x: Tensor, state: CellState, real: Tensor | None, reverse: bool) -> tuple[Tensor, CellState] | None:
-        """Run over projected inputs (S, B, G) in one piece, where there is a fused way; else None."""
-        if self.tape is None:
-            return None
-        return recurrence(self.tape, x, state, self.state_weight, self.state_bias, real, reverse)
+    def fused(
+        self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, CellState] | None:
+        """Run over inputs (S, B, I) in one piece if the cell has a tape (see `FastCell`)."""
+        return run_tape(self, x, state, real, reverse)
 
     def zeros(self, rows: int, like: Tensor) -> CellState:
         """The state of all zeros for a number of rows, on the device and of the type of `like`."""
@@ -126,10 +127,16 @@ class RNN(Cell):
             """Make the cell."""
             return RNN(input_size, size, self)
 
+    sums_input = True
+
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
         self.reset(options.orthogonal)
+
+    def bounded(self, start: bool) -> bool:
+        """Yes, behind tanh or sigmoid."""
+        return self.activation in (tanh, torch.sigmoid)
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = act(W x + U h + b)."""
@@ -154,6 +161,7 @@ class LSTM(Cell):
     """
 
     parts = 2
+    sums_input = True
 
     class Options(_CellOptions):
         """An LSTM cell."""
@@ -181,6 +189,10 @@ class LSTM(Cell):
         self.reset(options.orthogonal)
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
+
+    def bounded(self, start: bool) -> bool:
+        """Yes: h' is the product of a gate and a squashed cell."""
+        return True
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
@@ -255,6 +267,10 @@ class GRU(Cell):
     def state_bias(self) -> Tensor | None:
         """b_h, inside the reset gate; r and z have theirs with the input."""
         return None if self.bias_h is None else F.pad(self.bias_h, (2 * self.size, 0))
+
+    def bounded(self, start: bool) -> bool:
+        """If the first state is: z keeps some of it."""
+        return start
 
 
 @final
@@ -360,11 +376,15 @@ class Convolution(Cell):
         now, later = summed.split([self.sums, summed.size(1) - self.sums], dim=1)
         return self.activation(now + self.constant), *later.split(self.size, dim=1)
 
-    def whole(self, x: Tensor, state: CellState, real: Tensor | None, reverse: bool) -> tuple[Tensor, CellState] | None:
-        """All sums at once: every input's share, laid over the others as many places later as it counts."""
+    def fused(
+        self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
+    ) -> tuple[Tensor, CellState] | None:
+        """All sums at once: every input's share, added to the sums of the places that see it."""
         S, B = x.shape[:2]
         if real is not None and bool((real[1:] & ~real[:-1]).any()):
             return None  # a gap before the end of a row
+        state = self.zeros(B, x) if state is None else state
+        x = self.project(x)
         lengths = x.new_full((B,), S, dtype=torch.long) if real is None else real.sum((0, 2))
         x = _turned(x, lengths) if reverse else x
         x = x if real is None else x * real

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.records import Memory, Record
-from windlass.nn.attention import Attention, AttentionOptions, Keys, ask, masked_softmax
+from windlass.nn.attention import Attention, AttentionOptions, Keys, masked_softmax, project_query
 from windlass.nn.product import Product
 
 
@@ -30,7 +30,7 @@ class LevelKeys(Record):
 
 
 class Beside(Product):
-    """Two products with the same input, side by side; where there is none, the input itself.
+    """Two products with the same input, side by side; None stands for the input itself.
 
     >>> Beside(None, Product(torch.tensor([[2.0, 0.0]])), torch.eye(2))(torch.ones(1, 2)).tolist()
     [[1.0, 1.0, 2.0]]
@@ -38,11 +38,11 @@ class Beside(Product):
 
     def __init__(self, first: Product | None, second: Product | None, same: Tensor):
         self.parts = (first, second)
-        with torch.no_grad():  # what both are as one, for a search: each part sees to its own gradient
+        with torch.no_grad():  # both as one, for inference: gradients go through the parts
             self.weight = torch.cat([same if part is None else part.weight for part in self.parts])
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """Multiply, and add if told."""
+        """Multiply, and add."""
         found = torch.cat([x if part is None else part(x) for part in self.parts], dim=1)
         return found if add is None else found + add
 
@@ -80,7 +80,7 @@ class Levels(nn.Module):
         self.words = Attention(words, query_size, words_size)
         self.size = self.sentences.size + self.words.size
         self.query_size = query_size
-        product = self.sentences.score.asking()
+        product = self.sentences.query_projection()
         self.first = query_size if product is None else product.weight.size(0)  # where the words' queries begin
         # Knows the type and device of the weights, which a score without any does not.
         self.register_buffer("origin", torch.zeros(0), persistent=False)
@@ -90,29 +90,29 @@ class Levels(nn.Module):
         """Whether a score sees how much was attended to before."""
         return self.sentences.covering or self.words.covering
 
-    def asking(self) -> Product:
-        """The products of both levels with the same query."""
+    def query_projection(self) -> Product:
+        """The projections of both levels."""
         same = torch.eye(self.query_size, dtype=self.origin.dtype, device=self.origin.device)
-        return Beside(self.sentences.score.asking(), self.words.score.asking(), same)
+        return Beside(self.sentences.query_projection(), self.words.query_projection(), same)
 
     def prepare(self, memory: Memory) -> Keys:
         """Project keys and values of both levels, once for a batch."""
         upper, lower = self.sentences.prepare(memory), self.words.prepare(memory.parts["words"])
         S = lower.values.size(1) // max(1, upper.values.size(1))
         values = torch.cat([upper.values.repeat_interleave(S, dim=1), lower.values], dim=-1)
-        return Keys(LevelKeys(upper.keys, lower.keys, upper.mask), values, lower.mask, self.asking())
+        return Keys(LevelKeys(upper.keys, lower.keys, upper.mask), values, lower.mask, self.query_projection())
 
     def forward(self, query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Queries (B, T, Q) -> contexts (B, T, D + D') and weights (B, T, P * S); coverage is (B, T, P * S)."""
-        weights = self.weigh(ask(keys.asking, query), keys.keys, keys.mask, coverage)
+        weights = self.weigh(project_query(keys.query_projection, query), keys.keys, keys.mask, coverage)
         return weights @ keys.values, weights
 
-    def weigh(self, asked: Tensor, keys: LevelKeys, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
-        """Weights (B, T, P * S) of asked queries; no mask: every word is real."""
+    def weigh(self, query: Tensor, keys: LevelKeys, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
+        """Weights (B, T, P * S) of projected queries; no mask: every word is real."""
         P = keys.mask.size(1)
         first = self.first
         above = None if coverage is None else coverage.unflatten(2, (P, -1)).sum(-1)
-        b = self.sentences.weigh(asked[..., :first], keys.sentences, keys.mask, above)  # (B, T, P)
-        scores = self.words.scores(asked[..., first:], keys.words, coverage).unflatten(2, (P, -1))
+        b = self.sentences.weigh(query[..., :first], keys.sentences, keys.mask, above)  # (B, T, P)
+        scores = self.words.scores(query[..., first:], keys.words, coverage).unflatten(2, (P, -1))
         a = masked_softmax(scores, None if mask is None else mask[:, None].unflatten(2, (P, -1)))
         return (b[..., None] * a).flatten(2)

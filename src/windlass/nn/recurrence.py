@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from windlass.core.options import Options
 from windlass.core.records import CellState, Record
-from windlass.nn import library
+from windlass.nn import fast
 from windlass.nn.cells import LSTM, Cell, CellOptions
+from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.product import Product
 
 
@@ -55,28 +56,24 @@ def run(
     """
     if not x.size(1):
         return x.new_zeros(x.size(0), 0, cell.size), cell.zeros(x.size(0), x) if state is None else state
-    start = cell.zeros(x.size(0), x) if state is None else state
     real = None if mask is None or bool(mask.all()) else mask.t()[..., None]  # (S, B, 1)
-    if library.fits(cell, x, real, onward=state is None or not reverse):
-        outputs, last = library.whole(cell, x.transpose(0, 1), start, reverse, real)
-    else:
-        projected = cell.project(x.transpose(0, 1))  # (S, B, G): one product for the whole sequence
-        outputs, last = cell.whole(projected, start, real, reverse) or stepwise(cell, projected, start, real, reverse)
+    x = x.transpose(0, 1)
+    outputs, last = fast.fused(cell, x, state, real, reverse) or stepwise(cell, x, state, real, reverse)
     return (outputs if real is None else outputs * real).transpose(0, 1), last
 
 
 def stepwise(
-    cell: Cell, projected: Tensor, state: CellState, real: Tensor | None, reverse: bool
+    cell: Cell, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
 ) -> tuple[Tensor, CellState]:
-    """Run a cell step by step over projected inputs (S, B, G), for cells that have no fused way.
+    """Run a cell step by step over inputs (S, B, I), as every cell can.
 
     >>> from windlass.nn.cells import RNN
-    >>> cell = RNN.Options().build(3, 4)
-    >>> outputs, (h,) = stepwise(cell, torch.randn(5, 2, 4), cell.zeros(2, torch.zeros(1)), None, reverse=True)
+    >>> outputs, (h,) = stepwise(RNN.Options().build(3, 4), torch.randn(5, 2, 3), None, None, reverse=True)
     >>> torch.equal(outputs[0], h)
     True
     """
-    steps, products = projected.unbind(0), cell.products()
+    state = cell.zeros(x.size(1), x) if state is None else state
+    steps, products = cell.project(x).unbind(0), cell.products()  # one product for all inputs
     full = [True] * len(steps) if real is None else real.flatten(1).all(1).tolist()
     outputs: list[Tensor] = list(steps)  # to be replaced
     for t in reversed(range(len(steps))) if reverse else range(len(steps)):
@@ -154,6 +151,10 @@ class Stack(nn.Module):
             drop = state.masks[layer] if state and state.masks else self._mask(y)
             x = self._drop(self.connect(layer, x, y), None if drop is None else drop[:, None])
         return x, tuple(final)
+
+    def inference(self, int8: bool = False) -> InferenceStack | None:
+        """The stack with its weights packed, if all cells have a tape."""
+        return InferenceStack.of(self, int8)
 
     def begin(self, layers: tuple[CellState, ...]) -> StackState:
         """Take up a state; where dropout is locked and on, draw the masks of the sequences to come."""

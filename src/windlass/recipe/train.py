@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -15,16 +15,13 @@ from windlass.recipe.schedule import Constant, NoSampling, SamplingOptions, Sche
 
 
 class _Optimiser(Options):
-    row_updates: ClassVar[bool] = True  # embedding rows that are not in a batch have a closed-form update
-    decoupled: ClassVar[bool] = False  # weight decay is not added to the gradient
-
     @property
     def moments(self) -> int:
         """The number of running averages per weight."""
         return 2
 
     @property
-    def touches_rows_alone(self) -> bool:
+    def sparse_updates(self) -> bool:
         """Whether embedding rows that are not in a batch stay unchanged."""
         return False
 
@@ -52,7 +49,7 @@ class Adam(_Optimiser):
     )
 
     @property
-    def touches_rows_alone(self) -> bool:
+    def sparse_updates(self) -> bool:
         """If `lazy`."""
         return self.lazy
 
@@ -68,7 +65,6 @@ class AdamW(_Optimiser):
     0.01
     """
 
-    decoupled: ClassVar[bool] = True
     kind: Literal["adamw"] = "adamw"
     lr: float = Field(1e-3, gt=0, description="peak learning rate")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
@@ -91,7 +87,6 @@ class SGD(_Optimiser):
     True
     """
 
-    row_updates: ClassVar[bool] = False
     kind: Literal["sgd"] = "sgd"
     lr: float = Field(0.1, gt=0, description="peak learning rate")
     momentum: float = Field(0.0, ge=0, lt=1, description="momentum factor")
@@ -217,7 +212,7 @@ class TrainOptions(Options):
             raise ValueError(
                 f"chunk: {self.chunk} is more than batch_tokens: {self.batch_tokens} (rows x chunk): lower it"
             )
-        if self.optimiser.touches_rows_alone and self.processes not in ("auto", 1):
+        if self.optimiser.sparse_updates and self.processes not in ("auto", 1):
             raise ValueError(
                 f"processes: {self.processes} exchange dense gradients: remove optimiser.lazy, or set processes: 1"
             )

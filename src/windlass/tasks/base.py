@@ -32,10 +32,10 @@ class Task:
     lead: int | None = None  # what comes out is about what the source begins with: words of that baseline
 
     @property
-    def reads_nothing(self) -> bool:
-        """Whether nothing goes in: a language model.
+    def language_model(self) -> bool:
+        """Whether texts are scored and continued, as nothing goes in.
 
-        >>> Task("lm", "", ("nats",), "nats", sources=("none",)).reads_nothing
+        >>> Task("lm", "", ("nats",), "nats", sources=("none",)).language_model
         True
         """
         return self.sources == ("none",)

@@ -315,8 +315,6 @@ class DataParallel:
         for parameter in trainable.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            elif parameter.grad.is_sparse:  # those of the workers are dense
-                parameter.grad = parameter.grad.to_dense()
         gradients = [p.grad for p in trainable.values() if p.grad is not None]
         torch._foreach_mul_(gradients, counts[0] / total)
         for worker_gradients, count in zip(self.worker_gradients, counts[1:], strict=False):

@@ -17,20 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
-from windlass.core.memory import kept
 from windlass.core.records import Batch, Carry
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
+from windlass.nn.fast.memory import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
 from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
 from windlass.training.interrupt import StopRequest, stop_on_signals
-from windlass.training.lazy import clip_gradients
+from windlass.training.lazy import clip_gradients, make_dense
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step, StopReason
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
 from windlass.training.resume import changes
 from windlass.training.rng import fork_rng, restore_rng, rng_state, seed_all
-from windlass.training.rows import give_whole
 from windlass.training.state import RunState, Tally, append_row, write_rows
 
 
@@ -97,7 +96,8 @@ def fit(
         raise TrainingError(f"{folder}: already has checkpoints of a run; resume it or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     model.to(device).train()
-    with stop_on_signals() as stop, kept():
+    prepare_training()
+    with stop_on_signals() as stop:
         run = _Run(
             model,
             loader,
@@ -123,7 +123,7 @@ def fit(
             observer.failed()
             raise
         finally:
-            give_whole(model)
+            make_dense(model)
 
 
 @dataclass

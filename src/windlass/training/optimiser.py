@@ -7,17 +7,14 @@ for the bias of a forget gate, does harm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
+from windlass.nn.fast.optimiser import without_compiler
 from windlass.recipe.train import OptimiserOptions
-from windlass.training.lazy import LazyRows, make_lazy
-from windlass.training.rows import by_rows, give_rows, whole_update
-
-Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
+from windlass.training.lazy import lazy, make_sparse
 
 FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 
@@ -42,33 +39,12 @@ def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.
     ]
     fused = all(p.device.type in FUSED and p.is_floating_point() for p in trained)
     algorithm, settings = options.algorithm()
-    kind = lean(algorithm)
-    if options.touches_rows_alone:
-        make_lazy(model)
-        kind = by_rows(kind, LazyRows.update)
-    elif options.row_updates and all(p.device.type == "cpu" for p in trained) and give_rows(model):
-        kind = by_rows(kind, whole_update(options.decoupled))
+    kind = without_compiler(algorithm)
+    if options.sparse_updates:
+        make_sparse(model)
+        kind = lazy(kind)
     made: torch.optim.Optimizer = kind(groups, lr=options.lr, fused=fused, **settings)
     return made
-
-
-def lean(kind: type[Kind]) -> type[Kind]:
-    """The same optimiser without torch's compiler.
-
-    `torch.optim` imports the compiler at its first use (70 MB, a second and a half) only to tell it to keep out. Here
-    its methods are marked as told already. In a torch that is built another way they are as they were.
-
-    >>> lean(torch.optim.Adam)([nn.Parameter(torch.zeros(2))], lr=0.1).param_groups[0]["lr"]
-    0.1
-    """
-    for method in vars(torch.optim.Optimizer).values():
-        inner = getattr(method, "__wrapped__", None)
-        if inner is not None and not hasattr(inner, "__dynamo_disable"):
-            inner.__dynamo_disable = inner
-    inner_step = getattr(kind.step, "__wrapped__", None)
-    if inner_step is None:
-        return kind
-    return type(kind.__name__, (kind,), {"step": torch.no_grad()(inner_step)})
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -56,7 +56,7 @@ def choose_processes(
     count = available_cores()
     if device != "cpu" or count < 2 or options.threads is not None or seconds < MIN_SECONDS:
         return 1
-    if options.optimiser.touches_rows_alone:  # workers return dense gradients
+    if options.optimiser.sparse_updates:  # workers return dense gradients
         return 1
     speedup = _speedup(model, loader, folder, count, seed)
     chosen = count if speedup >= MIN_SPEEDUP else 1

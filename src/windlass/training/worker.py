@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from windlass.bundle import Bundle, load_definition
-from windlass.core.memory import kept
 from windlass.core.serialise import deserialise, serialise
+from windlass.nn.fast.memory import prepare_training
 from windlass.training.data_parallel import (
     SingleProcess,
     gradient_views,
@@ -39,19 +39,19 @@ def _main() -> None:
     gradients = gradient_views(model, memory[offset : offset + gradient_count])
     send(replies, b"ready")
     compute_gradients = SingleProcess(model)
-    with kept():
-        while content := receive(requests):
-            size = int.from_bytes(content[:8], "little")
-            header, shard = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
-            torch.manual_seed(worker_seed(config["seed"], header["step"], rank))
-            scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
-            with torch.no_grad():
-                for name, parameter in model.named_parameters():
-                    if name in gradients and parameter.grad is not None:
-                        gradients[name].copy_(parameter.grad)
-                    elif name in gradients:
-                        gradients[name].zero_()
-            send(replies, serialise(scored))
+    prepare_training()
+    while content := receive(requests):
+        size = int.from_bytes(content[:8], "little")
+        header, shard = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
+        torch.manual_seed(worker_seed(config["seed"], header["step"], rank))
+        scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in gradients and parameter.grad is not None:
+                    gradients[name].copy_(parameter.grad)
+                elif name in gradients:
+                    gradients[name].zero_()
+        send(replies, serialise(scored))
 
 
 if __name__ == "__main__":

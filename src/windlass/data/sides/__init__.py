@@ -17,7 +17,7 @@ from windlass.core.errors import BundleError, DataError, RecipeError
 from windlass.core.marks import EOS
 from windlass.core.options import Options
 from windlass.core.records import Answer, Batch, Hypothesis
-from windlass.data import copies
+from windlass.data.copies import beyond, held, wanted
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
 from windlass.data.loader import Loader
@@ -159,15 +159,9 @@ class Sides:
         # One at a time, as they may come from a file.
         sources, targets = (e.source for e in examples), (e.target for e in examples)
         if joint:
-            tokenizer = TextSource.fit(options.source, chain(sources, targets)).tokenizer  # type: ignore[arg-type]
-            return cls._of(options, tokenizer)
+            source = TextSource.fit(options.source, chain(sources, targets))  # type: ignore[arg-type]
+            return cls(source, options.target_side(source.tokenizer))  # type: ignore[call-arg]
         return cls(options.source_side.fit(options.source, sources), options.target_side.fit(options.target, targets))
-
-    @classmethod
-    def _of(cls, options: SideOptions, tokenizer: Tokenizer) -> Sides:
-        target = options.target_side
-        assert issubclass(target, WrittenTarget)  # as the recipe was checked
-        return cls(TextSource(tokenizer), target(tokenizer))
 
     def extend(
         self, examples: Sequence[Example], joint: bool = False
@@ -215,12 +209,12 @@ class Sides:
         arrays, answer = self.source.encode(source), None
         if self.copying:
             lent = [piece for part in self.source.lends(source) for piece in part]
-            copied = copies.beyond(self.tokenizer, lent)
+            copied = beyond(self.tokenizer, lent)
             # What is beyond the pieces is the end mark of the source.
             arrays["copy"] = np.full(len(arrays["source"]), EOS, dtype=np.int32)
-            arrays["copy"][: len(lent)] = copies.held(self.tokenizer, lent, copied)
+            arrays["copy"][: len(lent)] = held(self.tokenizer, lent, copied)
             if target is not None:
-                answer = np.array(copies.wanted(self.tokenizer, target, copied), dtype=np.int32)
+                answer = np.array(wanted(self.tokenizer, target, copied), dtype=np.int32)
         elif target is not None:
             answer = self.target.encode(target)
         if alignment is None:
@@ -247,7 +241,7 @@ class Sides:
         """
         if not self.copying:
             return ()
-        return copies.beyond(self.tokenizer, [piece for part in self.source.lends(source) for piece in part])
+        return beyond(self.tokenizer, [piece for part in self.source.lends(source) for piece in part])
 
     def answer(self, hypothesis: Hypothesis, source: Value) -> tuple[str, Answer]:
         """The text of an output for a source, and the same as a typed answer.
@@ -278,9 +272,8 @@ class Sides:
         """
         inputs = self.source.collate([row.source for row in rows])
         if self.copying:  # the places are those of the source
-            inputs["copy"] = self.source.collate([row.source | {"source": row.source["copy"]} for row in rows])[
-                "source"
-            ]
+            copies = [row.source | {"source": row.source["copy"]} for row in rows]
+            inputs["copy"] = self.source.collate(copies)["source"]
         targets = [row.target for row in rows if row.target is not None]
         if targets and len(targets) != len(rows):
             raise DataError("some examples of a batch have a target and others have none; give all or none of them")
@@ -307,8 +300,8 @@ class Sides:
         >>> [batch.size for batch in sides.loader([sides.encode("ab", "c")] * 3, batch_tokens=6).epoch(0)]
         [2, 1]
         """
-        held = rows if isinstance(rows, EncodedStore) else self.store(rows)
-        return Loader(held, self.collate, batch_tokens, seed, shuffle)
+        store = rows if isinstance(rows, EncodedStore) else self.store(rows)
+        return Loader(store, self.collate, batch_tokens, seed, shuffle)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""

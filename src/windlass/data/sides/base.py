@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -53,6 +54,19 @@ def text_cell(cell: object, name: str) -> str:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return str(cell)
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
+
+
+def texts_cell(cell: object) -> Value:
+    """A cell of a source that is one text, or a list of its parts.
+
+    >>> texts_cell("One. Two."), texts_cell(["One.", "Two."])
+    ('One. Two.', ('One.', 'Two.'))
+    """
+    if not isinstance(cell, list | tuple):
+        return text_cell(cell, "source")
+    if not all(isinstance(part, str) for part in cell):
+        raise CellError("not text", "the source is a list, but not all in it is text")
+    return tuple(cell)
 
 
 def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
@@ -218,6 +232,31 @@ class SourceSide(_Side):
         return [] if self.vocabulary is None else [*self.vocabulary.random_texts(count)]
 
 
+@dataclass(frozen=True)
+class TokenizedSource(SourceSide):
+    """A source of tokens that have vectors."""
+
+    tokenizer: Tokenizer
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many tokens there are."""
+        return {"source": len(self.tokenizer)}
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        """The tokenizer."""
+        return self.tokenizer
+
+    def with_words(self, words: Iterable[str], most: int) -> Self:
+        """The same with ids for words of vectors."""
+        return replace(self, tokenizer=self.tokenizer.with_words(words, most))
+
+    def cost(self, arrays: Arrays) -> int:
+        """How many tokens there are; letters take no places of their own."""
+        return len(arrays["source"])
+
+
 class TargetSide(_Side):
     """What comes out."""
 
@@ -274,6 +313,11 @@ class TargetSide(_Side):
     @abstractmethod
     def cost(self, array: NDArray[Any]) -> int:
         """How many places a row takes in a batch."""
+
+    @classmethod
+    @abstractmethod
+    def no_answer(cls) -> Answer:
+        """What there is to say of a blank input: nothing."""
 
     @abstractmethod
     def answer(

@@ -20,7 +20,7 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad_nested
 from windlass.data.sentences import RuleSentences, SplitterOptions
-from windlass.data.sides.base import CellError, Json, SourceSide, ids, text_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
 from windlass.data.tokenizer import SPACE_MARK, Tokenizer
 from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
 
@@ -89,7 +89,7 @@ class Sentence(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class DocumentSource(SourceSide):
+class DocumentSource(TokenizedSource):
     """A document as the ids of the words of its sentences.
 
     >>> side = DocumentSource.fit(DocumentOptions(tokens="words"), ["A cat. A dog sat."])
@@ -107,14 +107,13 @@ class DocumentSource(SourceSide):
     instead: ClassVar[Mapping[str, str]] = {"hidden Markov model": "bag of words of each"}
 
     options: DocumentOptions
-    tokenizer: Tokenizer
 
     @classmethod
     def fit(cls, options: DocumentOptions, values: Iterable[Value]) -> DocumentSource:
         """Choose the words from the training data."""
         flat = TextOptions(tokens=options.tokens, normal_form=options.normal_form, lowercase=options.lowercase)
-        empty = cls(options, Tokenizer(flat, ()))
-        return cls(options, Tokenizer.fit(flat, empty._spaced(values)))
+        empty = cls(Tokenizer(flat, ()), options)
+        return cls(Tokenizer.fit(flat, empty._spaced(values)), options)
 
     def _spaced(self, values: Iterable[Value]) -> Iterable[str]:
         """Sentences with a space between words, for the tokenizer to learn from."""
@@ -125,11 +124,7 @@ class DocumentSource(SourceSide):
     @classmethod
     def read(cls, options: DocumentOptions, cell: object) -> Value:
         """A text, or a list of its sentences."""
-        if not isinstance(cell, list | tuple):
-            return text_cell(cell, "source")
-        if not all(isinstance(sentence, str) for sentence in cell):
-            raise CellError("not text", "the source is a list, but not all in it is text")
-        return tuple(cell)
+        return texts_cell(cell)
 
     @classmethod
     def from_line(cls, options: DocumentOptions, line: str) -> Value:
@@ -245,20 +240,6 @@ class DocumentSource(SourceSide):
             "source.longer"
         )
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many words there are."""
-        return {"source": len(self.tokenizer)}
-
-    @property
-    def vocabulary(self) -> Tokenizer:
-        """The tokenizer of the words."""
-        return self.tokenizer
-
-    def with_words(self, words: Iterable[str], most: int) -> DocumentSource:
-        """Give words of vectors ids."""
-        return replace(self, tokenizer=self.tokenizer.with_words(words, most))
-
     def encode(self, value: Value) -> Arrays:
         """The ids of the words, a sentence after the other, and how many each sentence has."""
         parts = self.sentences(value)
@@ -268,10 +249,6 @@ class DocumentSource(SourceSide):
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
         """Input `source`: (B, P, S)."""
         return {"source": pad_nested([row["source"] for row in rows], [row["source_lengths"] for row in rows])}
-
-    def cost(self, arrays: Arrays) -> int:
-        """How many words there are."""
-        return len(arrays["source"])
 
     def length(self, arrays: Arrays) -> int:
         """How many sentences there are."""
@@ -307,7 +284,7 @@ class DocumentSource(SourceSide):
     def extend(self, values: Iterable[Value]) -> tuple[DocumentSource, tuple[str, ...]]:
         """Add new words."""
         tokenizer, new = self.tokenizer.extend(self._spaced(values))
-        return DocumentSource(self.options, tokenizer), new
+        return replace(self, tokenizer=tokenizer), new
 
     def random_values(self, count: int) -> list[Value]:
         """Documents of up to 16 made-up sentences."""
@@ -321,7 +298,7 @@ class DocumentSource(SourceSide):
     @classmethod
     def from_json(cls, content: Json) -> DocumentSource:
         """The side of saved words."""
-        return cls(DocumentOptions.model_validate(content["options"]), Tokenizer.from_json(content["words"]))
+        return cls(Tokenizer.from_json(content["words"]), DocumentOptions.model_validate(content["options"]))
 
     @classmethod
     def tiny(cls) -> tuple[DocumentSource, tuple[Value, ...]]:

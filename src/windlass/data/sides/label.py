@@ -73,6 +73,11 @@ class LabelTarget(TargetSide):
         """One place."""
         return 1
 
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return LabelAnswer()
+
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
     ) -> tuple[str, Answer]:

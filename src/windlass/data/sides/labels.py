@@ -114,6 +114,11 @@ class LabelsTarget(TargetSide):
         """One place."""
         return 1
 
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return LabelsAnswer()
+
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
     ) -> tuple[str, Answer]:

@@ -37,7 +37,7 @@ class NumberAnswer(Answer):
     3.5
     """
 
-    value: float = 0.0
+    value: float | None = None  # none for a blank input
     kind: str = "number"
 
 
@@ -92,6 +92,11 @@ class NumberTarget(TargetSide):
     def cost(self, array: NDArray[Any]) -> int:
         """One place."""
         return 1
+
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return NumberAnswer()
 
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()

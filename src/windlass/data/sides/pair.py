@@ -83,13 +83,12 @@ class PairSource(SourceSide):
     @classmethod
     def read(cls, options: PairOptions, cell: object) -> Value:
         """Two texts, or one with a tab between them; a blank text is a pair of blank ones."""
-        parts = cell.split("\t") if isinstance(cell, str) else cell
-        if parts == [""]:
-            return "", ""
-        if not isinstance(parts, list | tuple) or len(parts) != 2:
+        if isinstance(cell, str):
+            cell = cell.split("\t") if cell.strip() else ["", ""]
+        if not isinstance(cell, list | tuple) or len(cell) != 2:
             what = repr(cell)[:80]
             raise CellError("not a pair", f"the source must be two texts, with a tab between them or as a list: {what}")
-        return text_cell(parts[0], "source"), text_cell(parts[1], "second text")
+        return text_cell(cell[0], "source"), text_cell(cell[1], "second text")
 
     @classmethod
     def blank(cls, value: Value) -> bool:

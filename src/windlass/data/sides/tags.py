@@ -161,6 +161,11 @@ class TagsTarget(TargetSide):
         tags = [self.symbols[n] for n in numbers]
         return " ".join(tags if self.scheme == "none" else convert(tags, self.data_scheme))
 
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return TagsAnswer()
+
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
     ) -> tuple[str, Answer]:

@@ -15,14 +15,14 @@ from windlass.core.records import Answer, Hypothesis, Padded, Places, TextAnswer
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, as_text
 from windlass.data.padding import pad
-from windlass.data.sides.base import Json, SourceSide, TargetSide, ids, text_cell
+from windlass.data.sides.base import Json, SourceSide, TargetSide, TokenizedSource, ids, text_cell
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 
 
 @final
 @dataclass(frozen=True)
-class TextSource(SourceSide):
+class TextSource(TokenizedSource):
     """A text as the ids of its tokens and the end mark.
 
     >>> side = TextSource.fit(TextOptions(), ["abc"])
@@ -30,7 +30,6 @@ class TextSource(SourceSide):
     ([5, 4, 3], ('b', 'a', '</s>'))
     """
 
-    tokenizer: Tokenizer
     end: bool = True  # not saved: the texts of a pair have no end mark
 
     @property
@@ -58,20 +57,6 @@ class TextSource(SourceSide):
         """A text ends with the mark, unless it is one of a pair."""
         return self.end
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many tokens there are."""
-        return {"source": len(self.tokenizer)}
-
-    @property
-    def vocabulary(self) -> Tokenizer:
-        """The tokenizer."""
-        return self.tokenizer
-
-    def with_words(self, words: Iterable[str], most: int) -> TextSource:
-        """Give words of vectors ids."""
-        return replace(self, tokenizer=self.tokenizer.with_words(words, most))
-
     def encode(self, value: Value) -> Arrays:
         """The ids of the tokens."""
         found = self.tokenizer.encode(as_text(value))
@@ -82,10 +67,6 @@ class TextSource(SourceSide):
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
         """Input `source`: (B, S)."""
         return {"source": pad([row["source"] for row in rows])}
-
-    def cost(self, arrays: Arrays) -> int:
-        """How many tokens there are, with the end mark."""
-        return len(arrays["source"])
 
     def length(self, arrays: Arrays) -> int:
         """How many tokens there are, without the end mark."""
@@ -161,6 +142,11 @@ class WrittenTarget(TargetSide):
     def cost(self, array: NDArray[Any]) -> int:
         """How many tokens there are, with the end mark."""
         return len(array) + 1
+
+    @classmethod
+    def no_answer(cls) -> Answer:
+        """Nothing."""
+        return TextAnswer()
 
     def answer(
         self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, final
 
@@ -18,7 +18,7 @@ from windlass.data.cutting import cut
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad, pad_nested
-from windlass.data.sides.base import CellError, Json, SourceSide, ids, text_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import CharacterTokens, TextOptions, WordTokens
 
@@ -57,7 +57,7 @@ class WordsOptions(Options):
 
 @final
 @dataclass(frozen=True)
-class WordsSource(SourceSide):
+class WordsSource(TokenizedSource):
     """A sentence as the ids of its words and, if set, of their letters.
 
     >>> side = WordsSource.fit(WordsOptions(min_count=1), [("The", "cat"), ("a", "cat")])
@@ -70,7 +70,6 @@ class WordsSource(SourceSide):
     word_by_word = True
 
     options: WordsOptions
-    tokenizer: Tokenizer  # of words
     letters: Tokenizer
 
     @classmethod
@@ -79,8 +78,8 @@ class WordsSource(SourceSide):
         form = options.normal_form
         tokens = WordTokens(min_count=options.min_count)
         empty = cls(
-            options,
             Tokenizer(TextOptions(tokens=tokens, normal_form=form, lowercase=options.lowercase), ()),
+            options,
             Tokenizer(TextOptions(tokens=CharacterTokens(), normal_form=form), ()),
         )
         words, letters = Counter[str](), Counter[str]()
@@ -90,19 +89,15 @@ class WordsSource(SourceSide):
             for word in row:
                 letters.update(empty.letters.cut(word))
         return cls(
-            options,
             Tokenizer.of_counts(empty.tokenizer.options, words),
+            options,
             Tokenizer.of_counts(empty.letters.options, letters),
         )
 
     @classmethod
     def read(cls, options: WordsOptions, cell: object) -> Value:
         """A text, or a list of its words."""
-        if not isinstance(cell, list | tuple):
-            return text_cell(cell, "source")
-        if not all(isinstance(word, str) for word in cell):
-            raise CellError("not text", "the source is a list, but not all in it is text")
-        return tuple(cell)
+        return texts_cell(cell)
 
     @classmethod
     def split(cls, options: WordsOptions, value: Value) -> tuple[str, ...]:
@@ -119,16 +114,7 @@ class WordsSource(SourceSide):
     def sizes(self) -> dict[str, int]:
         """How many words and letters there are."""
         letters = {"characters": len(self.letters)} if self.options.characters else {}
-        return {"source": len(self.tokenizer), **letters}
-
-    @property
-    def vocabulary(self) -> Tokenizer:
-        """The tokenizer of the words."""
-        return self.tokenizer
-
-    def with_words(self, words: Iterable[str], most: int) -> WordsSource:
-        """Give words of vectors ids."""
-        return replace(self, tokenizer=self.tokenizer.with_words(words, most))
+        return super().sizes | letters
 
     @cached_property
     def _seen(self) -> dict[str, tuple[int, list[int]]]:
@@ -165,10 +151,6 @@ class WordsSource(SourceSide):
             inputs["characters"] = pad_nested(flat, lengths)
         return inputs
 
-    def cost(self, arrays: Arrays) -> int:
-        """How many words there are; letters take no places of their own."""
-        return len(arrays["source"])
-
     def places(self, value: Value) -> Places:
         """The words, and where each is in the text; words are taken to have a space between them."""
         words = self.words(value)
@@ -197,7 +179,7 @@ class WordsSource(SourceSide):
         rows = [self.words(value) for value in values]
         words, new = self.tokenizer.extend(" ".join(map(_without_space, row)) for row in rows)
         letters, more = self.letters.extend(word for row in rows for word in row)
-        return WordsSource(self.options, words, letters), new + (more if self.options.characters else ())
+        return WordsSource(words, self.options, letters), new + (more if self.options.characters else ())
 
     def to_json(self) -> Json:
         """Options, words and letters."""
@@ -211,7 +193,7 @@ class WordsSource(SourceSide):
     def from_json(cls, content: Json) -> WordsSource:
         """The side of saved words and letters."""
         options = WordsOptions.model_validate(content["options"])
-        return cls(options, Tokenizer.from_json(content["words"]), Tokenizer.from_json(content["letters"]))
+        return cls(Tokenizer.from_json(content["words"]), options, Tokenizer.from_json(content["letters"]))
 
     @classmethod
     def tiny(cls) -> tuple[WordsSource, tuple[Value, ...]]:

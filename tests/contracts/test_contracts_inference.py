@@ -1,6 +1,8 @@
-"""A head made ready for search takes the steps that it takes itself; in 8 bits, nearly the same."""
+"""The inference form of a head takes the steps that the head takes; in 8 bits, nearly the same."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -10,11 +12,13 @@ from windlass.core.marks import BOS
 from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.search import SearchRequest, search
-from windlass.nn import packed
-from windlass.nn.packed import Int8, Rows, pack
+from windlass.nn import fast
+from windlass.nn.fast import int8, onednn, packed
+from windlass.nn.fast.int8 import Int8Weight, QuantisedMatrix
+from windlass.nn.fast.packed import pack
 
 every = pytest.mark.parametrize("name", VARIANTS)
-eight_bits = pytest.mark.skipif(not packed.levels(), reason="no 8-bit products on this machine")
+eight_bits = pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 TOKENS = [[BOS] * 6, [4, 5, 6, 7, 8, 1], [8, 8, 3, 4, 1, 6]]
 
 
@@ -35,13 +39,13 @@ def walk(head, memory, given, k=2):
 
 
 @every
-def test_a_ready_head_takes_the_same_steps(name):
+def test_the_inference_form_takes_the_same_steps(name):
     m = model(name)
     with torch.no_grad():
         for given in (batch(), batch(wider=1), batch(blank=True)):
             memory = m.encode(given)
             for (a, seen), (b, also) in zip(
-                walk(m.head, memory, given), walk(m.head.ready(), memory, given), strict=True
+                walk(m.head, memory, given), walk(fast.inference(m.head), memory, given), strict=True
             ):
                 assert close(a, b)
                 assert (seen is None) == (also is None)
@@ -49,15 +53,17 @@ def test_a_ready_head_takes_the_same_steps(name):
 
 
 @every
-def test_a_ready_head_takes_the_same_steps_in_float32_with_one_row_and_with_many(name):
+def test_the_inference_form_takes_the_same_steps_in_float32_with_one_row_and_with_many(name):
     m = fresh(name).float()
     with torch.no_grad():
         memory = m.encode(batch())
-        for (a, _), (b, _) in zip(walk(m.head, memory, batch()), walk(m.head.ready(), memory, batch()), strict=True):
+        for (a, _), (b, _) in zip(
+            walk(m.head, memory, batch()), walk(fast.inference(m.head), memory, batch()), strict=True
+        ):
             assert torch.allclose(a, b, atol=1e-4, rtol=1e-4)
         row = torch.tensor([1])
         one, given = memory.select(row), batch().select(row)
-        steps = [h.step(torch.tensor([4]), *reversed(h.begin(one, given))) for h in (m.head, m.head.ready())]
+        steps = [h.step(torch.tensor([4]), *reversed(h.begin(one, given))) for h in (m.head, fast.inference(m.head))]
         assert torch.allclose(steps[0][0], steps[1][0], atol=1e-4, rtol=1e-4)
 
 
@@ -67,7 +73,8 @@ def test_in_8_bits_the_distributions_are_nearly_the_same_and_not_quite(name):
     m = fresh(name).float()
     with torch.no_grad():
         memory = m.encode(batch())
-        pairs = list(zip(walk(m.head, memory, batch()), walk(m.head.ready(int8=True), memory, batch()), strict=True))
+        quantised = fast.inference(m.head, int8=True)
+        pairs = list(zip(walk(m.head, memory, batch()), walk(quantised, memory, batch()), strict=True))
     assert all((a.exp() - b.exp()).abs().max() < 0.1 for (a, _), (b, _) in pairs)
     assert any(not torch.equal(a, b) for (a, _), (b, _) in pairs)
 
@@ -76,7 +83,7 @@ def test_in_8_bits_the_distributions_are_nearly_the_same_and_not_quite(name):
 @eight_bits
 def test_in_8_bits_too_the_batch_matters_within_a_tolerance_only(name):
     m = fresh(name).float()
-    head = m.head.ready(int8=True)
+    head = fast.inference(m.head, int8=True)
     for options in SEARCHES.values():
         together = search([Member(head, m.encode(batch()), batch())], SearchRequest(options, keys=batch().keys))
         for row in range(3):
@@ -95,7 +102,7 @@ def test_weights_that_changed_are_seen_by_the_next_search():
     assert {h[0].ids[0] for h in after} == {4} != {h[0].ids[:1] for h in before}
 
 
-def test_a_copy_of_a_head_is_made_ready_for_itself():
+def test_a_copy_of_a_head_has_packed_weights_of_its_own():
     m, given = fresh("gru - previous"), batch()
     before = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     again = copy.deepcopy(m)
@@ -107,15 +114,50 @@ def test_a_copy_of_a_head_is_made_ready_for_itself():
     ]
 
 
+def test_packed_weights_go_with_their_head():
+    m = fresh("gru - previous").eval()
+    kept = weakref.ref(fast.inference(m.head).weights)
+    assert fast.inference(m.head).weights is kept()
+    assert fast.inference(m.head, int8=True).weights is not kept()
+    with torch.no_grad():
+        m.head.output.bias += 1
+    assert fast.inference(m.head).weights is not kept()
+    kept = weakref.ref(fast.inference(m.head).weights)
+    fast.inference(m.encoder.stack)
+    encoder = weakref.ref(m.encoder)
+    del m
+    gc.collect()
+    assert kept() is None
+    assert encoder() is None
+
+
+def test_a_model_keeps_nothing_packed_in_what_is_copied_or_saved():
+    m = fresh("gru - previous").eval()
+    before = set(vars(m.head)), set(vars(m.encoder))
+    fast.inference(m.head)
+    m.infer(batch())
+    assert (set(vars(m.head)), set(vars(m.encoder))) == before
+
+
+def test_while_fast_paths_are_disabled_a_search_takes_the_steps_of_the_head(monkeypatch):
+    m, given = fresh("gru - previous").eval(), batch()
+    right = search([Member(m.head, m.infer(given), given)], SearchRequest(SEARCHES["beam"]))
+    monkeypatch.setattr("windlass.heads.fast.inference.InferenceDecoder.step", None)
+    monkeypatch.setattr("windlass.nn.fast.stack.InferenceStack.__call__", None)
+    with fast.disabled():
+        plain = search([Member(m.head, m.infer(given), given)], SearchRequest(SEARCHES["beam"]))
+    assert [h[0].ids for h in plain] == [h[0].ids for h in right]
+
+
 def test_where_a_table_of_all_tokens_would_be_too_large_the_steps_are_the_same(monkeypatch):
     m = fresh("deep")
     memory = m.encode(batch())
-    monkeypatch.setattr("windlass.heads.quick.LARGEST_TABLE", 0)
+    monkeypatch.setattr("windlass.heads.fast.inference.LARGEST_TABLE", 0)
     with torch.no_grad():
-        quick = m.head.ready()
-        assert quick.tokens.table is None
-        assert quick.words.table is None
-        for (a, _), (b, _) in zip(walk(m.head, memory, batch()), walk(quick, memory, batch()), strict=True):
+        decoder = fast.inference(m.head)
+        assert decoder.weights.layer_tokens.table is None
+        assert decoder.weights.readout_tokens.table is None
+        for (a, _), (b, _) in zip(walk(m.head, memory, batch()), walk(decoder, memory, batch()), strict=True):
             assert close(a, b)
 
 
@@ -128,9 +170,9 @@ def test_an_8_bit_product_is_that_of_the_rounded_weight_and_the_rounded_rows(bou
     torch.manual_seed(1)
     weight, bias, x = torch.randn(5, 40), torch.randn(5), torch.rand(7, 40) * 2 - 1
     product = pack(weight, bias, int8=True, bounded=bounded)
-    assert isinstance(product, Int8)
-    scale = (torch.ones(7, 1) if bounded else x.abs().amax(1, keepdim=True)) / packed.levels()
-    right = (x / scale).round() * scale @ Rows.of(weight).weight.t() + bias
+    assert isinstance(product, Int8Weight)
+    scale = (torch.ones(7, 1) if bounded else x.abs().amax(1, keepdim=True)) / int8.levels()
+    right = (x / scale).round() * scale @ QuantisedMatrix.of(weight).weight.t() + bias
     assert torch.allclose(product(x), right, atol=1e-4)
 
 
@@ -145,18 +187,18 @@ def test_a_row_of_an_8_bit_product_is_the_same_alone_and_beside_a_far_larger_one
 
 
 def test_rounding_what_was_rounded_changes_nothing():
-    rows = Rows.of(torch.randn(50, 30))
-    again = Rows.of(rows.weight)
-    assert torch.equal(rows.numbers, again.numbers)
+    rows = QuantisedMatrix.of(torch.randn(50, 30))
+    again = QuantisedMatrix.of(rows.weight)
+    assert torch.equal(rows.integers, again.integers)
     assert torch.allclose(rows.scale, again.scale, rtol=1e-6)
 
 
-def test_without_8_bit_or_onednn_products_the_usual_one_is_taken(monkeypatch):
-    monkeypatch.setattr(packed, "levels", lambda: 0)
-    monkeypatch.setattr(packed, "_onednn", lambda: False)
+def test_without_8_bit_or_onednn_products_torch_multiplies(monkeypatch):
+    monkeypatch.setattr(int8, "levels", lambda: 0)
+    monkeypatch.setattr(onednn, "works", lambda: False)
     weight, x = torch.randn(5, 4), torch.randn(2, 4)
     product = pack(weight, int8=True)
-    assert isinstance(product, packed.Plain)
+    assert isinstance(product, packed.Transposed)
     assert torch.allclose(product(x), x @ weight.t(), atol=1e-6)
 
 
