@@ -65,7 +65,7 @@ def one(language: str, weight: float, runs: Path, settings: list[str], test: boo
     outcome = run(recipe, read_data(recipe), out, RichProgress(), resume=(out / "training").is_dir())
     bundle = Bundle.load(out)
     row: dict[str, Any] = {"language": language, "weight": weight, "load": before}
-    row["minutes"] = outcome.fitted.seconds / 60
+    row["minutes"] = outcome.fit.seconds / 60
     for part in ["dev", *(["test"] if test else [])]:
         found, diagonal = alignment_figures(bundle, read(root / f"{part}.tsv.gz", recipe.data).examples)
         row[part] = {"attention": found, "diagonal": diagonal}

@@ -81,7 +81,7 @@ def train(system: str, seed: int, out: Path, options: argparse.Namespace) -> dic
         "system": system,
         "seed": seed,
         "dev": outcome.dev.metrics,
-        "steps": outcome.fitted.steps,
+        "steps": outcome.fit.steps,
         "parameters": sum(p.numel() for p in outcome.bundle.model.parameters()),
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
     }

@@ -106,7 +106,7 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
-        "epochs": outcome.fitted.epochs,
+        "epochs": outcome.fit.epochs,
         "settings": [*TEXTS[name][2], *options.settings],
     }
 

@@ -96,13 +96,13 @@ def test_further_training_adds_symbols_and_keeps_the_recipe(tiny_model, tmp_path
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("model.encoder.size=8", "model.encoder.size: 32 is now 8, but a model that is trained further keeps its own"),
+        ("model.encoder.size=8", "model.encoder.size: 32 is now 8, but finetuning cannot change it"),
         ("source.tokens=words", "source.tokens.kind: characters is now words"),
         ("vocabulary=joint", "vocabulary: separate is now joint"),
         ("model.encoder.cell=gru", "model.encoder.cell"),
     ],
 )
-def test_a_model_that_is_trained_further_keeps_its_network(tiny_model, tiny_data, tmp_path, change, said):
+def test_finetuning_keeps_the_network(tiny_model, tiny_data, tmp_path, change, said):
     told = refused("train", tiny_data / "pairs.tsv", "--from", tiny_model, "--out", tmp_path / "m", "--set", change)
     assert said in told
     assert not (tmp_path / "m").exists()

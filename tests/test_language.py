@@ -196,10 +196,10 @@ def test_a_run_of_running_text_that_is_stopped_and_resumed_equals_one_never_stop
     recipe = compose("lm", None, [{"data": {"train": [str(tmp_path / "text.txt")]}}, *settings])
     data = read_data(recipe)
     whole = run(recipe, data, tmp_path / "whole", Silent())
-    assert run(recipe, data, tmp_path / "part", StopAfter(stop)).fitted.reason == "interrupted"
+    assert run(recipe, data, tmp_path / "part", StopAfter(stop)).fit.reason == "interrupted"
     torch.manual_seed(99)
     part = run(recipe, data, tmp_path / "part", Silent(), resume=True)
-    assert whole.fitted.steps == part.fitted.steps > 30
+    assert whole.fit.steps == part.fit.steps > 30
     a, b = (read_tensors(tmp_path / name / "weights.safetensors")[0] for name in ("whole", "part"))
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert whole.dev is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.recipe import Recipe, compose, default, merge, parse, setting
 from windlass.tasks import TASKS
 
@@ -20,7 +20,7 @@ def unions(owner: type[Options], at: tuple[str, ...] = ()) -> list[tuple[tuple[s
     found = []
     for name, field in owner.model_fields.items():
         annotation = field.annotation
-        if inner := record(annotation):
+        if inner := options_class(annotation):
             found += unions(inner, (*at, name))
         elif get_args(annotation):
             for kind, options in members(annotation).items():

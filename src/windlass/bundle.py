@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
 from windlass.core.records import Batch, Memory
-from windlass.core.tensors import read_tensors, write_bytes, write_tensors
+from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
-from windlass.core.weights import put, weights
+from windlass.core.weights import set_weights, weights
 from windlass.data.sides import Sides
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
@@ -97,7 +97,7 @@ class Bundle:
         tensors, scores = load_weights(folder)
         model = network(recipe, sides)
         try:
-            put(model, tensors)
+            set_weights(model, tensors)
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == IN_8_BITS
@@ -149,8 +149,8 @@ def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FO
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     about = {"format": format, "windlass": __version__, "sha256": sums}
     for name, data in content.items():
-        write_bytes(folder / name, data)
-    write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())
+        atomic_write(folder / name, data)
+    atomic_write(folder / "bundle.json", json.dumps(about, indent=1).encode())
 
 
 def load_definition(folder: Path) -> tuple[Recipe, Sides]:

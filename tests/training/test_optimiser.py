@@ -94,7 +94,7 @@ def test_what_is_frozen_is_not_trained():
 
 
 @pytest.mark.parametrize("options", [Adam(), AdamW(), SGD(), SGD(momentum=0.5)])
-def test_an_optimiser_goes_on_exactly_from_its_tensors(options):
+def test_an_optimiser_resumes_exactly_from_its_tensors(options):
     torch.manual_seed(1)
     a, b = nn.Linear(3, 2), nn.Linear(3, 2)
     first, second = build_optimiser(options, a), build_optimiser(options, b)

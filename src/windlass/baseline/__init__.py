@@ -38,10 +38,10 @@ from windlass.baseline.text import (
 )
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
 from windlass.core.errors import DataError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs, Value, as_text
 from windlass.data.sides import SideOptions
-from windlass.metrics import find
+from windlass.metrics import get_metric
 
 AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov | TreeGuess
 
@@ -110,7 +110,7 @@ def best_baseline(
     >>> best_baseline([("ab", "αβ"), ("ba", "βα")], ["aab"], [["ααβ"]], "accuracy").name
     'letter by letter'
     """
-    measure = find(metric)
+    measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
         fit(train, sides, lead),
@@ -127,7 +127,7 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
-    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    atomic_write(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> AnyBaseline | None:

@@ -15,7 +15,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
 from windlass.core.tensors import read_tensors, write_tensors
 from windlass.inference.language import figures, sequences
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 
 FILE = "baseline.safetensors"
 
@@ -104,7 +104,10 @@ def language_baselines(
     fitted = LanguageBaselines.fit(sequences(bundle.sides, train, running), len(codec), letters, bundle.recipe.ngrams)
     both = fitted.chosen(sequences(bundle.sides, dev, running))
     for name, metrics in language_figures(both, bundle, dev).items():
-        note(f"baseline on dev: {name}: " + "  ".join(f"{key} {shown(key, value)}" for key, value in metrics.items()))
+        note(
+            f"baseline on dev: {name}: "
+            + "  ".join(f"{key} {format_metric(key, value)}" for key, value in metrics.items())
+        )
     return both
 
 

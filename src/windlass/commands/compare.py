@@ -14,11 +14,11 @@ from rich.table import Table
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
-from windlass.comparing.candidates import candidates, varied
+from windlass.comparing.candidates import candidates, parse_vary
 from windlass.comparing.compare import run_all
 from windlass.comparing.table import Comparison
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.recipe import setting
 from windlass.tasks import TASKS
 
@@ -64,7 +64,7 @@ def compare_command(
     if dev is not None:
         over["dev"] = dev
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
-    named = candidates(recipes or (), task, settings, [varied(text) for text in vary or []], test or ())
+    named = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or ())
     try:
         found = run_all(named, _seeds(seeds), out, jobs, quiet, device)
     except KeyboardInterrupt:
@@ -101,8 +101,8 @@ def tell(found: Comparison, out: Path, json_: bool) -> None:
         if json_:
             print(content)
         return
-    write_bytes(out / "comparison.json", (content + "\n").encode())
-    write_bytes(out / "comparison.md", found.markdown().encode())
+    atomic_write(out / "comparison.json", (content + "\n").encode())
+    atomic_write(out / "comparison.md", found.markdown().encode())
     picture = found.draw(out / "comparison.png")
     if json_:
         print(content)

@@ -22,7 +22,7 @@ from windlass.data.examples import Example
 from windlass.decoding.options import Sample
 from windlass.inference.evaluate import evaluate
 from windlass.inference.language import generate, score_texts
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 
 
 @app.command("generate")
@@ -94,7 +94,7 @@ def tell_evaluation(folder: Path, bundles: list[Bundle], examples: Sequence[Exam
         return
     print(f"{'':16}" + "".join(f"{name:>12}" for name in found.metrics))
     for name, metrics in {"model": found.metrics, **cheap}.items():
-        print(f"{name:16}" + "".join(f"{shown(key, value):>12}" for key, value in metrics.items()))
+        print(f"{name:16}" + "".join(f"{format_metric(key, value):>12}" for key, value in metrics.items()))
     print(f"{len(ids):,} tokens, {ids.count(UNK):,} of them never seen; {content['seconds']} s")
 
 

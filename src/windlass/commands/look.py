@@ -14,7 +14,7 @@ from windlass.commands.shared import app, columns, reading, say
 from windlass.core.errors import WindlassError, nearest
 from windlass.data.corpus import examine
 from windlass.demo.names import SCRIPTS
-from windlass.demo.run import demonstrate
+from windlass.demo.run import run_demo
 from windlass.experiment.data import sides_of
 from windlass.recipe import default, parse
 from windlass.tasks import TASKS
@@ -85,5 +85,5 @@ def demo(
 
     Train on real names, score the model on held-out ones, and draw what it attends to.
     """
-    if not demonstrate(script, minutes, out, seed, RichProgress()):
+    if not run_demo(script, minutes, out, seed, RichProgress()):
         raise typer.Exit(130)

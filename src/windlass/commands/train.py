@@ -17,11 +17,11 @@ from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
 from windlass.experiment.run import Outcome, check_folder, pick, read_data, run
-from windlass.metrics.likelihood import shown
+from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
-from windlass.training.progress import RichProgress, duration
+from windlass.training.progress import RichProgress, format_duration
 
 
 @app.command()
@@ -40,7 +40,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="the folder for the model")] = Path("model"),
     set_: flags.Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
-    base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="train this model further")] = None,
+    base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="finetune this model")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
     second: flags.Second = None,
@@ -98,16 +98,16 @@ def train(
 
 
 def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
-    fitted = outcome.fitted
-    if fitted.reason == "interrupted":
+    result = outcome.fit
+    if result.reason == "interrupted":
         say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
         raise typer.Exit(130)
     assert outcome.dev is not None
     metrics, cheap = (
-        "  ".join(f"{name} {shown(name, value)}" for name, value in figures.items())
+        "  ".join(f"{name} {format_metric(name, value)}" for name, value in figures.items())
         for figures in (outcome.dev.metrics, outcome.baseline_metrics)
     )
-    say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
+    say(f"done in {format_duration(seconds)} ({result.steps} steps, best at step {result.best_step})")
     say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
     folder = shlex.quote(str(out))
     whole = as_text(example)

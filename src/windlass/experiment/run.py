@@ -15,7 +15,7 @@ from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_ba
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
 from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
@@ -33,11 +33,12 @@ from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
-from windlass.training.finetune import extended, flat, same_model
+from windlass.training.finetune import check_same_model, extend_bundle
 from windlass.training.loop import fit
-from windlass.training.observe import Fitted, Observer
-from windlass.training.processes import choose_processes, team
-from windlass.training.samples import Stages
+from windlass.training.observe import FitResult, Observer
+from windlass.training.processes import choose_processes, gradient_workers
+from windlass.training.resume import flatten
+from windlass.training.samples import SampleWriter
 
 __all__ = [
     "Data",
@@ -68,12 +69,12 @@ ENOUGH = 200_000
 class Outcome:
     """A trained bundle, how the run ended, and the dev figures beside the best cheap baseline.
 
-    >>> Outcome.__dataclass_fields__["fitted"].type
-    'Fitted'
+    >>> Outcome.__dataclass_fields__["fit"].type
+    'FitResult'
     """
 
     bundle: Bundle
-    fitted: Fitted
+    fit: FitResult
     dev: Evaluation | None  # None where the run was stopped before its first evaluation
     baseline: AnyBaseline | LanguageBaselines
     baseline_metrics: dict[str, float]
@@ -95,9 +96,9 @@ def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: N
     note("picked from the data:")
     for over, said in choose(_sampled(data.train), len(data.train)):
         content = merge(content, over)
-        picked |= flat(over)
+        picked |= flatten(over)
         note(f"  {said}")
-    told = {key: value for setting in settings for key, value in flat(setting).items()}
+    told = {key: value for setting in settings for key, value in flatten(setting).items()}
     for setting in settings:
         content = merge(content, setting)
     overruled = [f"{key}={value}" for key, value in told.items() if any(k.startswith(key) for k in picked)]
@@ -185,14 +186,14 @@ def run(
 ) -> Outcome:
     """Train in a folder, which becomes the bundle; what concerns the run alone goes to its folder `training`.
 
-    `base` is a bundle to train further: its weights are the start, and its vocabulary grows by what is new.
+    `base` is a bundle to finetune: its weights are the start, and its vocabulary grows by what is new.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.recipe import compose, setting
     >>> from windlass.training.observe import Silent
     >>> recipe = compose("text", None, [setting("train.epochs=1"), setting("model.encoder.size=8")])
     >>> data = as_data([("ab", "ba"), ("cd", "dc")], [("ab", "ba")], recipe)
-    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fitted.reason
+    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fit.reason
     'epochs'
     """
     folder = out / "training"
@@ -202,11 +203,11 @@ def run(
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before = load_definition(out)[0] if resume else None
     if before is not None:
-        same_model(before, recipe, "a run that is resumed")
+        check_same_model(before, recipe, "a resumed run")
         bundle = _begun(recipe, out)
     else:
         bundle = (
-            extended(base, recipe, data.train, observer.note)
+            extend_bundle(base, recipe, data.train, observer.note)
             if base
             else Bundle.new(recipe, fit_sides(recipe, data.train))
         )
@@ -229,13 +230,13 @@ def run(
         observer.note(said)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
-        observer = Stages(observer, bundle, folder / "samples.txt", recipe.samples)
+        observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
     processes = _processes(bundle, loader, out, observer.note, resume, device)
     try:
-        with team(model, out, processes, recipe.seed) as gradients:
-            fitted = fit(
+        with gradient_workers(model, out, processes, recipe.seed) as compute_gradients:
+            result = fit(
                 model,
                 loader,
                 evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
@@ -248,23 +249,23 @@ def run(
                 seed=recipe.seed,
                 device=device,
                 resume=resume,
-                gradients=gradients,
+                compute_gradients=compute_gradients,
             )
     except WindlassError:
         if before is not None:  # what was set anew did not do: a later resume begins from what did
             save_definition(out, before, sides)
         raise
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if result.best else []
     if rows:
         _draw_curves(rows, folder / "curves.png", metric)
-    if fitted.best is None:
-        return Outcome(bundle, fitted, None, baseline, {})
-    bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
+    if result.best is None:
+        return Outcome(bundle, result, None, baseline, {})
+    bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
         cheap = language_figures(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, fitted, dev, baseline, cheap[baseline.name])
-    return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        return Outcome(bundle, result, dev, baseline, cheap[baseline.name])
+    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
@@ -292,7 +293,7 @@ def _processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, 
     if not resume:
         note(expected.render())
     count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
-    write_bytes(path, json.dumps({"processes": count}).encode())
+    atomic_write(path, json.dumps({"processes": count}).encode())
     return count
 
 
@@ -353,8 +354,8 @@ def _open_folder(
     else:
         save_baseline(out, baseline)
     content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
-    write_bytes(about, json.dumps(content, indent=1).encode())
-    write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
+    atomic_write(about, json.dumps(content, indent=1).encode())
+    atomic_write(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
 
 
 def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:

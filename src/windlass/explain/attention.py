@@ -11,7 +11,7 @@ import torch
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.records import Prediction
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
 from windlass.decoding.options import SearchOptions
 from windlass.explain.document import draw_documents
@@ -72,7 +72,7 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
     if path.suffix.lower() == ".json" and predictions:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = [asdict(p) for p in predictions]
-        write_bytes(
+        atomic_write(
             path,
             json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
         )

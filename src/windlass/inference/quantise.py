@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from windlass.bundle import Bundle, network
 from windlass.core.errors import WindlassError
-from windlass.core.weights import put, weights
+from windlass.core.weights import set_weights, weights
 from windlass.nn.fast.int8 import dequantise, levels
 from windlass.nn.fast.int8 import quantise as quantise_tensors
 
@@ -30,5 +30,5 @@ def quantise(bundle: Bundle) -> Bundle:
     if not levels():
         raise WindlassError("this build of torch has no 8-bit products for this machine: use the model as it is")
     model = network(bundle.recipe, bundle.sides)
-    put(model, dequantise(quantise_tensors({n: t.cpu() for n, t in weights(bundle.model).items()})))
+    set_weights(model, dequantise(quantise_tensors({n: t.cpu() for n, t in weights(bundle.model).items()})))
     return Bundle(bundle.recipe, bundle.sides, model.eval(), {}, int8=True)

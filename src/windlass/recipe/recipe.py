@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.fitting import Equal, Needs, Refuses, Term, misfits
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
 from windlass.data.tokens import TextOptions
@@ -200,7 +200,7 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
             continue
         if part in known and not leaf:
             annotation = known[part].annotation
-            inner = record(annotation)
+            inner = options_class(annotation)
             choices = members(annotation) if get_args(annotation) and inner is None else {}
             leaf = not choices and inner is None
             known = dict(inner.model_fields) if inner else known
