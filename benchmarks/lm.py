@@ -27,7 +27,7 @@ from windlass.bundle import Bundle
 from windlass.data.running import read_texts
 from windlass.experiment.run import fit_sides, read_data, run, training_loader
 from windlass.inference.evaluate import evaluate
-from windlass.inference.language import ROWS
+from windlass.inference.likelihood import ROWS
 from windlass.recipe import Recipe, compose, setting
 from windlass.training.estimate import estimate
 from windlass.training.progress import RichProgress

@@ -20,7 +20,7 @@ from windlass.experiment.data import examples_of
 from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.inference.evaluate import Evaluation, evaluate
-from windlass.inference.language import generate
+from windlass.inference.generate import generate
 from windlass.inference.predict import predict, score
 from windlass.recipe import compose, override
 from windlass.training.observe import Observer, Silent

@@ -67,7 +67,7 @@ class Bundle:
     @property
     def task(self) -> Task:
         """What the model is for, with the figures that fit its tags."""
-        return TASKS[self.recipe.task].marking(self.sides.target.marks_spans)
+        return TASKS[self.recipe.task].with_spans(self.sides.target.marks_spans)
 
     @property
     def device(self) -> torch.device:

@@ -126,7 +126,7 @@ class Recipe(Options):
             yield Needs("data.alignment", said)
             yield Needs("model.decoder.context links", said)
         elif self.choose_by is not None:
-            figures = (*task.figures, *task.span_metrics)
+            figures = (*task.reported_metrics, *task.span_metrics)
             hint = nearest(self.choose_by, (*figures, *([ALIGNMENT_ERROR] if self.model.decoder else [])))
             yield Needs(
                 tuple(f"choose_by: {figure}" for figure in figures),
