@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from common import data, once, report
 
-from windlass.baseline.language import LanguageBaselines, language_figures
+from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
 from windlass.experiment.run import fit_sides, read_data, run, training_loader
@@ -122,7 +122,7 @@ def score_test(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "text": name,
         "seed": options.seed,
         "test": evaluate([bundle], examples, rows=options.rows).metrics,
-        "baselines": language_figures(baselines, bundle, [e.target for e in examples]),
+        "baselines": language_metrics(baselines, bundle, [e.target for e in examples]),
         "characters": sum(len(e.target) for e in examples),
     }
 

@@ -16,8 +16,8 @@ from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Pairs, Value
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.experiment.data import examples_of
-from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
+from windlass.experiment.data import read_examples
+from windlass.experiment.run import Data, as_data, load_baseline, apply_suggestions, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
@@ -90,7 +90,7 @@ class Trained:
         """Compare predictions with the right answers of a file or of pairs."""
         examples: Sequence[Example]
         if isinstance(data, str | Path):
-            examples = examples_of(self.bundle.recipe, data).examples
+            examples = read_examples(self.bundle.recipe, data).examples
         else:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)
@@ -155,7 +155,7 @@ def fit(
             raise TypeError("give dev as pairs where train is given as pairs")
         data = as_data(train, dev, composed)
     if task is None and recipe is None and base is None:
-        composed = pick(composed, data, own, observer.note)
+        composed = apply_suggestions(composed, data, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device)

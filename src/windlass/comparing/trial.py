@@ -19,7 +19,7 @@ from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, examples_of, fingerprint, read_data
+from windlass.experiment.data import Data, read_examples, fingerprint, read_data
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
@@ -138,7 +138,7 @@ def attempt(
     trial = Trial(**record["trial"])
     if candidate.test is None or record["test_file"] == (tested := _content_of(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = examples_of(recipe, candidate.test).examples
+    examples = read_examples(recipe, candidate.test).examples
     trial = replace(trial, test=evaluate([Bundle.load(folder, device)], examples).metrics)
     _keep(folder, {"mark": wanted, "test_file": tested, "trial": asdict(trial)})
     return trial
