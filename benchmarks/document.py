@@ -22,10 +22,10 @@ from typing import Any
 
 import torch
 from common import data, once, report, spread
+from windlass.data.words import cut
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
-from windlass.data.words import cut
 from windlass.experiment.data import read_examples
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.attention import draw, explain

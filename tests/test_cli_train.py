@@ -34,7 +34,7 @@ def test_a_file_is_enough_and_what_was_picked_is_said(tiny_data, tmp_path):
     assert "source: characters" in ran.err
     assert "but as you set it: " in ran.err
     assert "train.epochs=1" in ran.err
-    assert "20 of the examples are set aside" in ran.err
+    assert "20 of the examples are held out" in ran.err
     assert "[baseline, " in ran.err
     assert f"windlass predict {tmp_path / 'model'}" in ran.err
     recipe, _ = load_definition(tmp_path / "model")
@@ -55,7 +55,7 @@ def test_a_task_is_not_second_guessed(tiny_data, tmp_path):
     ran = windlass("train", "--task", "pronounce", *files, "--out", tmp_path / "m", *ONE)
     assert ran.code == 0
     assert "picked" not in ran.err
-    assert "set aside" not in ran.err
+    assert "held out" not in ran.err
     assert load_definition(tmp_path / "m")[0].target.tokens.kind == "words"
 
 

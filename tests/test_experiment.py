@@ -13,13 +13,13 @@ from windlass.experiment.run import (
     as_data,
     check_folder,
     choose_baseline,
+    describe_unknown,
     fingerprint,
     fit_sides,
     load_baseline,
     load_vectors,
     read_data,
     save_baseline,
-    describe_unknown,
 )
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import extended, same_model

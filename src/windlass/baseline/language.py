@@ -83,7 +83,9 @@ class LanguageBaselines:
             for name, tensor in tensors.items():
                 part, _, inner = name.partition("/")
                 parts[part][inner] = tensor.numpy()
-            return cls(KneserNey.from_arrays(parts["ngram"]), WindowModel.from_arrays(parts["window"]), int(note["best"]))
+            return cls(
+                KneserNey.from_arrays(parts["ngram"]), WindowModel.from_arrays(parts["window"]), int(note["best"])
+            )
         except (BundleError, KeyError, ValueError):
             return None
 

@@ -72,7 +72,10 @@ def tree_baselines(train: Pairs) -> list[TreeBaseline]:
     tag = every.most_common(1)[0][0]
     label = inner.most_common(1)[0][0] if inner else root
     known = {length: found.most_common(1)[0][0] for length, found in shapes.items()}
-    return [TreeBaseline(RIGHT, frequent, tag, root, label, {}), TreeBaseline(COMMONEST, frequent, tag, root, label, known)]
+    return [
+        TreeBaseline(RIGHT, frequent, tag, root, label, {}),
+        TreeBaseline(COMMONEST, frequent, tag, root, label, known),
+    ]
 
 
 def _tagged(tree: Tree) -> list[tuple[str, str]]:

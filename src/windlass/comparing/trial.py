@@ -19,7 +19,7 @@ from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import write_bytes
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, read_examples, fingerprint, read_data
+from windlass.experiment.data import Data, fingerprint, read_data, read_examples
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict

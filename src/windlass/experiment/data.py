@@ -57,7 +57,9 @@ def _expanded(examples: Sequence[Example]) -> Sequence[Example]:
     return examples.expanded() if isinstance(examples, View) else tuple(expand(examples))
 
 
-def read_examples(recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple) -> ReadResult:
+def read_examples(
+    recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple
+) -> ReadResult:
     """Read a file with the recipe's data options, or with `options`; `keep` stores the examples.
 
     >>> read_examples(Recipe(), "no-such-file.tsv")

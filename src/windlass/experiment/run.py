@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from windlass.baseline import AnyBaseline, Baseline, best_baseline, load_baseline, save_baseline
+from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
 from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
