@@ -1,4 +1,4 @@
-"""Suggest tokens and sizes from the data, for users who only have a file; every choice is shown and can be overridden."""
+"""Suggest tokens and sizes from the data, for users who only have a file; all are shown and can be overridden."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ SAMPLE_SIZE = 200_000
 class Outcome:
     """A trained bundle, how training ended, and its dev metrics beside those of the best baseline.
 
+    >>> from windlass.baseline import Baseline
     >>> fitted = Fitted(None, best_step=0, steps=3, epochs=0, seconds=1, reason="interrupted")
     >>> outcome = Outcome(Bundle.new(Recipe(), Sides.tiny()), fitted, None, Baseline("copy"), {"cer": 90.0})
     >>> outcome.baseline.name, outcome.baseline_metrics["cer"]
@@ -387,6 +388,7 @@ def _task_for(name: str, examples: Sequence[Example]) -> Task:
 def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
     """Return the metrics of a baseline.
 
+    >>> from windlass.baseline import Baseline
     >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
     {'wer': 0.0, 'per': 0.0}
     """
