@@ -13,13 +13,13 @@ from windlass.experiment.run import (
     as_data,
     check_folder,
     choose_baseline,
+    describe_unknown,
     fingerprint,
     fit_sides,
     load_baseline,
     load_vectors,
     read_data,
     save_baseline,
-    unknown_note,
 )
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import check_same_model, extend_bundle
@@ -70,10 +70,10 @@ def test_one_vocabulary_or_two():
 
 def test_unknown_symbols_of_dev_are_told_with_their_side():
     sides = fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
-    said = unknown_note(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
+    said = describe_unknown(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
     assert said is not None
     assert "source 'q' (2 examples); target 'z' (1 example)" in said
-    assert unknown_note(sides, examples(*PAIRS)) is None
+    assert describe_unknown(sides, examples(*PAIRS)) is None
 
 
 def test_new_symbols_get_new_rows_and_the_old_weights_stay():

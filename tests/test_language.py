@@ -68,7 +68,7 @@ def test_evaluate_prints_the_model_beside_both_baselines(folder):
     assert model.startswith("model ")
     assert ngram.startswith("6-gram ")
     assert window.startswith("window of 8 ")
-    assert last.startswith("24 tokens, 0 of them never seen")
+    assert last.startswith("24 tokens, 0 of them unknown")
 
 
 def test_evaluation_is_the_sum_of_what_score_says_of_every_token(folder):
@@ -127,7 +127,7 @@ def test_a_prompt_with_unknown_symbols_is_told(folder):
     ("arguments", "said"),
     [
         (("predict", "MODEL", "TEXT"), "use generate"),
-        (("explain", "MODEL", "the", "--out", "x.png"), "no source to look at"),
+        (("explain", "MODEL", "the", "--out", "x.png"), "no source to attend to"),
         (("generate", "MODEL", "--search", "beam"), "no best text"),
         (("generate", "MODEL", "--temperature", "0"), "--temperature"),
         (("evaluate", "MODEL", "TEXT", "--beam", "3"), "no search"),

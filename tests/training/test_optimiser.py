@@ -141,9 +141,9 @@ def test_baselines_do_without_the_compiler_too():
     code = """
 import sys
 from windlass.baseline.bag import BagOfWords
-from windlass.baseline.window import Window
+from windlass.baseline.window import WindowModel
 assert BagOfWords.fit([("good", "yes"), ("bad", "no")]).predict(["bad"]) == ["no"]
-Window.fit([[4, 5, 6] * 9], vocabulary=7, length=2, size=2, hidden=2)
+WindowModel.fit([[4, 5, 6] * 9], vocabulary=7, length=2, size=2, hidden=2)
 sys.exit("torch._dynamo" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

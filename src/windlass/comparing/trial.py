@@ -19,7 +19,7 @@ from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, examples_of, fingerprint, read_data
+from windlass.experiment.data import Data, fingerprint, read_data, read_examples
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
@@ -153,7 +153,7 @@ def run_trial(
     trial = Trial(**record["trial"])
     if candidate.test is None or record["test_file"] == (test_digest := _file_digest(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = examples_of(recipe, candidate.test).examples
+    examples = read_examples(recipe, candidate.test).examples
     trial = replace(trial, test=evaluate([Bundle.load(folder, device)], examples).metrics)
     _save_record(folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
     return trial

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from windlass.bundle import Bundle
 from windlass.decoding.options import Sample
-from windlass.inference.language import generate
+from windlass.inference.generate import generate
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
 from windlass.training.progress import fraction_done
 
