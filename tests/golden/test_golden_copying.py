@@ -186,9 +186,9 @@ def test_copying_without_attention_is_refused():
 
 def test_a_batch_that_does_not_say_what_its_places_hold_is_refused():
     m, batch = read([[4]])
-    with pytest.raises(RecipeError, match="what the places of its source hold"):
+    with pytest.raises(RecipeError, match="the ids of its source tokens"):
         head().begin(m)
-    with pytest.raises(RecipeError, match="what the places of its source hold"):
+    with pytest.raises(RecipeError, match="the ids of its source tokens"):
         head().begin(m, replace(batch, inputs={"source": batch.inputs["source"]}))
 
 

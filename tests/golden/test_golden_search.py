@@ -494,7 +494,7 @@ def test_a_stream_takes_a_step_only_when_its_token_is_wanted():
 
 
 def test_a_beam_cannot_be_streamed():
-    with pytest.raises(RecipeError, match="beam search finds its output at the end"):
+    with pytest.raises(RecipeError, match="beam search knows its output only at the end"):
         streamed(alone(), Beam())
 
 

@@ -34,8 +34,9 @@ class _Search(Options):
 class Greedy(_Search):
     """Take the likeliest token at every step.
 
-    >>> "source nothing" in {term.feature for term in Greedy(unknown=False).declare("search")}
-    True
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(Greedy(block_ngrams=3).declare("search"), within=("model",)))
+    ['search does nothing with model.head: <model.head>: leave it out']
     """
 
     kind: Literal["greedy"] = "greedy"
@@ -65,8 +66,9 @@ class Sample(_Search):
 class Beam(_Search):
     """Keep the best partial outputs at every step.
 
-    >>> "source nothing" in {term.feature for term in Beam().declare("search")}
-    True
+    >>> from windlass.core.fitting import Gives, misfits
+    >>> list(misfits(Beam().declare("search"), [Gives("source nothing")], within=("source",)))
+    ['search: beam is not for a language model, which has no best text: use sample or greedy']
     """
 
     kind: Literal["beam"] = "beam"

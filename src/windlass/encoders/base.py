@@ -53,7 +53,7 @@ class MemoryOptions(EncoderBase):
 class TokenOptions(MemoryOptions):
     """The embedding of the source tokens.
 
-    >>> TokenOptions(embedding={"size": 4}).source_embedding.build(10).size
+    >>> TokenOptions(embedding={"kind": "learned", "size": 4}).source_embedding.build(10).size
     4
     """
 

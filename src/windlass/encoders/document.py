@@ -28,8 +28,9 @@ MIN_LENGTH_RATIO = 0.6
 class WordLevel(BidirectionalOptions):
     """The network over the words of a sentence, and the pooling of its states.
 
-    >>> sorted(term.feature for term in WordLevel(pool="ends").declare("words"))
-    ['words comparisons', 'words two directions', 'words two directions']
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(WordLevel(pool="ends", bidirectional=False).declare("words")))
+    ['words.pool: ends needs a bidirectional network: use pool: last']
     """
 
     pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of word states to a sentence vector")

@@ -20,8 +20,9 @@ from windlass.decoding.search import SearchRequest
 class LossOptions(Options):
     """Terms of the loss beside the negative log likelihood.
 
-    >>> [term.feature for term in LossOptions(coverage=1).declare("loss")]
-    ['model.decoder.context coverage']
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(LossOptions(coverage=1).declare("loss")))
+    ['loss.coverage needs an attention with coverage: true']
     """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)

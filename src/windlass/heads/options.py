@@ -21,8 +21,8 @@ class _Context(Options):
 class NoContext(_Context):
     """No context: the decoder sees the memory only in its initial state.
 
-    >>> list(NoContext().declare("model.decoder.context"))
-    []
+    >>> Gives("model.decoder.context vector") in NoContext().declare("model.decoder.context")
+    False
     """
 
     kind: Literal["none"] = "none"
@@ -156,8 +156,9 @@ class JoinedReadout(_Readout):
 class DeepReadout(_Readout):
     """o = tanh(W [s; c; e(y)]), without c if context is none.
 
-    >>> [term.feature for term in DeepReadout().declare("readout") if isinstance(term, Needs)]
-    ['model.decoder.feedback']
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(DeepReadout().declare("readout"), [Gives("model.decoder.feedback", False)]))
+    ['readout: deep reads the last output, but feedback is off: use state or joined']
     """
 
     reads_output: ClassVar[bool] = True

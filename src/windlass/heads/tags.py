@@ -25,8 +25,9 @@ from windlass.nn.mlp import mlp
 class TagsHeadOptions(Options):
     """A tag for every place.
 
-    >>> "loss.label_smoothing" in [term.feature for term in TagsHeadOptions(output="crf").declare("model.head")]
-    True
+    >>> from windlass.core.fitting import Gives, misfits
+    >>> list(misfits(TagsHeadOptions(output="crf").declare("head"), [Gives("loss.label_smoothing", 0.1)], ("loss",)))
+    ['loss.label_smoothing is for single outputs, not for output: crf: set it to 0']
     """
 
     kind: Literal["tags"] = "tags"
