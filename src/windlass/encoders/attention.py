@@ -50,11 +50,11 @@ class AttentionEncoder(TokenEncoder):
         @model_validator(mode="after")
         def _fits(self) -> AttentionEncoder.Options:
             if self.size % self.heads:
-                raise ValueError(f"size {self.size} cannot be divided among {self.heads} heads: change one of them")
+                raise ValueError(f"size {self.size} cannot be shared among {self.heads} heads: change one of them")
             if self.longest is not None and self.positions != "learned":
                 raise ValueError("longest is for positions: learned: leave it out")
             if self.below is not None and self.positions != "none":
-                raise ValueError("the recurrent network below encodes the order: set positions: none")
+                raise ValueError("the recurrent network below knows the order: set positions: none")
             return self
 
         def build(self, vocabulary: int | VocabularySizes) -> AttentionEncoder:

@@ -97,7 +97,7 @@ class Encoder(nn.Module, ABC):
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
-        raise WindlassError("this model has no self-attention: its encoder is of another kind")
+        raise WindlassError("there is no self-attention in this model: its encoder has none")
 
     def keep(self, parts: Collection[str]) -> None:
         """Keep these parts in the memory for the head; others may be dropped."""

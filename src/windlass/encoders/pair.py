@@ -54,7 +54,7 @@ class CompareOptions(BaseOptions):
     @model_validator(mode="after")
     def _all_used(self) -> CompareOptions:
         if self.score.coverage:
-            raise ValueError("coverage has no effect when all words attend at once: leave it out")
+            raise ValueError("coverage changes nothing when all words attend at once: leave it out")
         if self.score.values is not None:
             raise ValueError("a word is compared with the states themselves: leave score.values out")
         return self

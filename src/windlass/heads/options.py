@@ -73,7 +73,7 @@ class AttentionContext(_Context):
         if self.links == "reading":
             yield Needs(
                 "data.alignment",
-                f"{at}.links: reading is for gold alignments: name their column in data.alignment, or leave it out",
+                f"{at}.links: reading is for gold links: name their column in data.alignment, or leave it out",
             )
 
 
@@ -218,7 +218,7 @@ class TextHeadOptions(StackOptions):
         if self.start in ("summary", "final"):
             yield Needs(
                 f"{at}.cell state",
-                f"{at}.cell: <{at}.cell> has no state to start from {self.start}: use start: zeros or learned",
+                f"{at}.cell: <{at}.cell> has no state that start: {self.start} could set: use start: zeros or learned",
             )
         if self.start == "summary":
             yield Needs(
@@ -228,7 +228,7 @@ class TextHeadOptions(StackOptions):
         if self.start == "final":
             yield Needs(
                 "model.encoder final states",
-                f"model.encoder: <model.encoder> has no last states: set {at}.start: summary, zeros or learned",
+                f"model.encoder: <model.encoder> leaves no last states: set {at}.start: summary, zeros or learned",
             )
         if self.copying:
             yield from self._declare_copying(at)
@@ -247,7 +247,7 @@ class TextHeadOptions(StackOptions):
         )
         yield Equal(
             ("source pieces", "target pieces"),
-            f"{key}: the source is split into <source pieces>, but the target into <target pieces>: split both alike",
+            f"{key}: the source is cut into <source pieces>, but the target into <target pieces>: cut both alike",
         )
         yield Equal(
             ("source.tokens.cut", "target.tokens.cut"),

@@ -23,7 +23,7 @@ class _PoolOptions(Options):
         """The terms between the pool and the network whose states it pools."""
         what = f"{at}: <{at}>"
         if self.ends:
-            mend = f"{what} reads one place of the comparisons only: use mean, max, mean_max or attention"
+            mend = f"{what} sees one word's comparison only: use mean, max, mean_max or attention"
             yield Refuses(f"{network} comparisons", mend)
         if self.ends == 1:
             mend = f"{what} reads one step of the backward direction only: use pool: ends, or bidirectional: false"
@@ -194,7 +194,7 @@ class AttentionPooling(Pool):
         @model_validator(mode="after")
         def _all_used(self) -> AttentionPooling.Options:
             if self.score.coverage:
-                raise ValueError("coverage has no effect with a single query: leave it out")
+                raise ValueError("coverage changes nothing with a single query: leave it out")
             return self
 
         def build(self, size: int) -> AttentionPooling:

@@ -35,9 +35,9 @@ class StackOptions(Options):
     @model_validator(mode="after")
     def _all_used(self) -> StackOptions:
         if self.connect != "plain" and self.layers == 1:
-            raise ValueError(f"connect: {self.connect} has no effect with one layer: set layers to 2 or more")
+            raise ValueError(f"connect: {self.connect} changes nothing with one layer: set layers to 2 or more")
         if self.locked and not self.dropout:
-            raise ValueError("locked: true has no effect without dropout: set dropout above 0")
+            raise ValueError("locked: true changes nothing without dropout: set dropout above 0")
         return self
 
 
