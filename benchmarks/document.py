@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 from common import data, once, report, spread
-from windlass.data.words import cut
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle

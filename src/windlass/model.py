@@ -12,13 +12,13 @@ from windlass.core.errors import RecipeError
 from windlass.core.fitting import Equal, Gives, Needs, Term, misfits
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Memory, Scored
-from windlass.encoders.base import Encoder, Sizes
+from windlass.encoders.base import Encoder, VocabularySizes
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.text import RecurrentEncoder
 from windlass.heads.base import Head, LossOptions
 from windlass.heads.kinds import HeadOptions, WritingOptions
 from windlass.heads.options import TextHeadOptions
-from windlass.heads.wiring import Allowed, Wiring
+from windlass.heads.wiring import AllowedTransitions, Wiring
 from windlass.nn.embedding import EmbeddingOptions
 
 
@@ -119,9 +119,9 @@ class Model(nn.Module):
 def build(
     options: ModelOptions,
     loss: LossOptions,
-    source_vocabulary: int | Sizes,
+    source_vocabulary: int | VocabularySizes,
     target_vocabulary: int,
-    allowed: Allowed | None = None,
+    allowed: AllowedTransitions | None = None,
 ) -> Model:
     """Build a model from a recipe's options.
 

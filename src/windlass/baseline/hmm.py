@@ -90,7 +90,7 @@ class HiddenMarkov:
                 if word not in known:
                     known[word] = self._emission(word)
             scores = torch.tensor([[known[word] for word in words]], dtype=torch.float64)
-            best, _ = chain.best(scores, torch.ones(1, len(words), dtype=torch.bool))
+            best, _ = chain.viterbi(scores, torch.ones(1, len(words), dtype=torch.bool))
             found.append(" ".join(self.tags[n] for n in best[0].tolist()))
         return found
 

@@ -46,9 +46,9 @@ def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: Decode
         return None
     words = e.transpose(0, 1).contiguous()  # (T, B, E), one copy for all products
     _, context, fed = head.stack.first.weight_x.split(head.widths, dim=1)
-    value_weights = [context] if head.previous else []
+    value_weights = [context] if head.queries_previous else []
     join = base = read_mask = None
-    if head.feeding and options.readout.kind != "state":
+    if head.input_feeding and options.readout.kind != "state":
         sizes = [options.size, head.context_size, head.join.in_features - options.size - head.context_size]
         join, of_context, of_token = head.join.weight.split(sizes, dim=1)
         value_weights.append(of_context)
@@ -62,10 +62,10 @@ def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: Decode
         residual=options.connect == "residual",
         score=score,
         real=source.keys.mask,
-        current=not head.previous,
+        current=not head.queries_previous,
         values=_cat(products, dim=2) if early else values if value_weights else None,
         value_weight=None if early else _cat(value_weights, dim=0),
-        fed=fed if head.feeding else None,
+        fed=fed if head.input_feeding else None,
         join=join,
         base=base,
         read_mask=read_mask,
