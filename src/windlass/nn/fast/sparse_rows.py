@@ -1,8 +1,8 @@
-"""Gradients of embeddings as rows: the ids that a batch has looked up, and their vectors.
+"""Sparse gradients of embeddings: only the rows that a batch has looked up.
 
-A whole gradient is as large as the table and zero almost everywhere. Adam still has to walk over all of the table, as
-its averages move where the gradient is zero too; here it does so in blocks of rows, each with its part of the gradient
-laid out whole. The numbers are those of the whole gradient, but for the order in which a length is summed up.
+A dense gradient is as large as the table and zero almost everywhere. Adam must still update the whole table, as its
+averages decay where the gradient is zero; here it does so block by block, with a dense gradient for each block. The
+results are those of a dense gradient, but for the order in which the gradient's norm is summed.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from torch import Tensor, nn
 from windlass.nn.embedding import Embedding
 
 LARGE = 2**18
-"""Numbers from which on a table's gradient is worth taking as rows: 1 MB."""
+"""The smallest table whose gradient is worth taking as sparse: 1 MB of numbers."""
 BLOCK = 2**18
-"""Numbers of a table that are updated at once; their gradient stays in a cache."""
+"""Numbers of a table that are updated at once; their gradient stays in the cache."""
 
 State = dict[str, Tensor]
 Update = Callable[[nn.Parameter, State, dict[str, Any]], None]
-"""Updates a parameter whose gradient is sparse, given what its optimiser remembers of it and its options."""
+"""Updates a parameter with a sparse gradient, from the optimiser's state and options for it."""
 
 
 def give_rows(model: nn.Module, least: int = LARGE) -> list[nn.Parameter]:
-    """Let the embeddings of a model, from some size on, give the gradients of their rows; return their tables.
+    """Turn on sparse gradients for the embeddings of a model with at least `least` numbers; return their tables.
 
-    A table that is the output layer's too is left out: the output layer touches every row.
+    A table tied to the output layer is left out: the output layer has a gradient for every row.
 
     >>> len(give_rows(nn.Sequential(Embedding(nn.Parameter(torch.eye(3)))), least=9))
     1
     """
     uses = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
     embeddings = [module for module in model.modules() if isinstance(module, Embedding)]
-    found = []
+    tables = []
     for embedding in embeddings:
         table = embedding.table
         alone = uses[id(table)] == sum(other.table is table for other in embeddings)
         if alone and isinstance(table, nn.Parameter) and table.requires_grad and table.numel() >= least:
             embedding.sparse = True
-            found.append(table)
-    return found
+            tables.append(table)
+    return tables
 
 
 def give_whole(model: nn.Module) -> None:
-    """Let the embeddings of a model give whole gradients again.
+    """Turn off sparse gradients for all embeddings of a model.
 
     >>> embedding = Embedding(nn.Parameter(torch.eye(3)))
     >>> embedding.sparse = True
@@ -62,7 +62,7 @@ def give_whole(model: nn.Module) -> None:
 
 
 def start(table: nn.Parameter, state: State) -> None:
-    """What Adam remembers before the first step, where it is not there yet.
+    """Initialise the state of Adam, if it is empty.
 
     >>> state = {}
     >>> start(nn.Parameter(torch.ones(2, 1)), state)
@@ -75,7 +75,7 @@ def start(table: nn.Parameter, state: State) -> None:
 
 
 def whole_update(decoupled: bool) -> Update:
-    """One step of Adam for a whole table (of AdamW, where its weight decay is `decoupled`).
+    """One step of Adam, or of AdamW if the weight decay is `decoupled`, for a table with a sparse gradient.
 
     >>> table, state = nn.Parameter(torch.zeros(3, 1)), {}
     >>> for row in (1, 2):
@@ -120,10 +120,13 @@ def whole_update(decoupled: bool) -> Update:
 
 
 def by_rows(kind: type[torch.optim.Adam], update: Update) -> type[torch.optim.Adam]:
-    """The same optimiser, for gradients of which some are sparse: these go to `update`.
+    """A subclass of the optimiser that hands parameters with sparse gradients to `update`.
 
-    >>> by_rows(torch.optim.Adam, whole_update(False)).__name__
-    'Adam'
+    >>> table = nn.Parameter(torch.zeros(3, 1))
+    >>> table.grad = torch.sparse_coo_tensor([[1]], [[2.0]], (3, 1))
+    >>> by_rows(torch.optim.Adam, whole_update(False))([table], lr=0.1).step()
+    >>> [round(w, 3) for w in table.flatten().tolist()]
+    [0.0, -0.1, 0.0]
     """
 
     def step(self: torch.optim.Adam, closure: None = None) -> None:
