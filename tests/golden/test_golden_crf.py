@@ -44,7 +44,7 @@ def paths(row):
 
 def test_the_partition_is_the_sum_over_all_paths(given):
     chain, emissions, mask = given
-    found = chain.partition(emissions, mask)
+    found = chain.log_partition(emissions, mask)
     for row in range(len(LENGTHS)):
         every = torch.stack([score(chain, emissions, row, path) for path in paths(row)])
         assert torch.isclose(found[row], every.logsumexp(0))
@@ -93,7 +93,7 @@ def test_gradients_of_the_partition_are_those_of_the_sum_over_paths(given):
 
     expected = torch.autograd.grad(brute(*inputs), inputs)
     e, start, pairs, end = inputs
-    found = torch.autograd.grad((Chain(start, pairs, end).partition(e, mask) * weights).sum(), inputs)
+    found = torch.autograd.grad((Chain(start, pairs, end).log_partition(e, mask) * weights).sum(), inputs)
     assert all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
 
 
@@ -116,13 +116,13 @@ def test_large_scores_neither_overflow_nor_vanish():
     chain = Chain(torch.zeros(V), torch.zeros(V, V), torch.zeros(V))
     emissions = torch.tensor([[[300.0, -300.0, 0.0]] * S])
     mask = torch.ones(1, S, dtype=torch.bool)
-    assert torch.isclose(chain.partition(emissions, mask), torch.tensor([300.0 * S]))
+    assert torch.isclose(chain.log_partition(emissions, mask), torch.tensor([300.0 * S]))
 
 
 def test_a_row_with_nothing_in_it_has_one_path_of_no_score(given):
     chain, emissions, _ = given
     mask = torch.zeros(len(LENGTHS), S, dtype=torch.bool)
-    assert not chain.partition(emissions, mask).any()
+    assert not chain.log_partition(emissions, mask).any()
     assert not path_score(chain, emissions, torch.zeros(len(LENGTHS), S, dtype=torch.long), mask).any()
     assert not chain.marginals(emissions, mask).any()
     assert not chain.viterbi(emissions, mask)[1].any()
@@ -134,7 +134,7 @@ def test_the_loss_is_the_partition_less_the_path_with_the_same_gradients(given):
     inputs = [t.clone().requires_grad_() for t in (emissions, chain.start, chain.transitions, chain.end)]
     own = Chain(*inputs[1:])
     path = path_score(own, inputs[0], tags.where(mask, 0), mask)
-    expected, found = own.partition(inputs[0], mask) - path, own.loss(inputs[0], tags, mask)
+    expected, found = own.log_partition(inputs[0], mask) - path, own.loss(inputs[0], tags, mask)
     assert torch.allclose(found, expected)
     share = torch.tensor([0.5, 2.0, -1.0], dtype=torch.float64)
     ours, theirs = (torch.autograd.grad((nll * share).sum(), inputs) for nll in (found, expected))
@@ -152,7 +152,7 @@ def test_nothing_on_padding_matters(given):
         loss = own.loss(filled, tags, mask)
         gradients = torch.autograd.grad(loss.sum(), (filled, pairs))
         assert not gradients[0][~mask].any()
-        outcomes.append([loss, own.partition(filled, mask), own.marginals(filled, mask), *gradients])
+        outcomes.append([loss, own.log_partition(filled, mask), own.marginals(filled, mask), *gradients])
         outcomes[-1] += own.viterbi(filled, mask)
     for other in outcomes[1:]:
         assert all(torch.equal(a, b) for a, b in zip(outcomes[0], other, strict=True))
@@ -165,7 +165,7 @@ def test_what_comes_out_is_of_the_kind_that_went_in(given, kind):
     own = Chain(*inputs[1:])
     loss = own.loss(inputs[0], torch.zeros(mask.shape, dtype=torch.long), mask)
     gradients = torch.autograd.grad(loss.sum(), inputs)
-    others = [own.partition(inputs[0], mask), own.marginals(inputs[0], mask), own.viterbi(inputs[0], mask)[1]]
+    others = [own.log_partition(inputs[0], mask), own.marginals(inputs[0], mask), own.viterbi(inputs[0], mask)[1]]
     assert {tensor.dtype for tensor in (loss, *gradients, *others)} == {kind}
     exact = chain.loss(emissions, torch.zeros(mask.shape, dtype=torch.long), mask)
     assert torch.allclose(loss.double(), exact, rtol=1e-5 if kind != torch.bfloat16 else 0.05)
@@ -190,7 +190,7 @@ def test_rows_of_400_words_have_the_sums_gradients_and_best_paths_of_log_space(k
     given = (5 * torch.randn(3, 400, 9), torch.randn(9), 3 * torch.randn(9, 9), torch.randn(9))
     inputs = [t.to(kind).requires_grad_() for t in given]
     exact = [t.double().requires_grad_() for t in given]
-    found, expected = Chain(*inputs[1:]).partition(inputs[0], mask), log_space(Chain(*exact[1:]), exact[0], lengths)
+    found, expected = Chain(*inputs[1:]).log_partition(inputs[0], mask), log_space(Chain(*exact[1:]), exact[0], lengths)
     assert torch.allclose(found.double(), expected)
     ours, theirs = torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(expected.sum(), exact)
     assert all(torch.allclose(a.double(), b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
@@ -216,7 +216,7 @@ def test_long_rows_have_the_sums_and_gradients_of_log_space(spread):
     mask = torch.arange(23) < lengths[:, None]
     emissions = (spread * torch.randn(6, 23, V, dtype=torch.float64)).requires_grad_()
     chain = Chain(*(torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in ((V,), (V, V), (V,))))
-    found, expected = chain.partition(emissions, mask), log_space(chain, emissions, lengths.tolist())
+    found, expected = chain.log_partition(emissions, mask), log_space(chain, emissions, lengths.tolist())
     assert torch.allclose(found, expected)
     wanted = (emissions, chain.start, chain.transitions, chain.end)
     share = torch.arange(1.0, 7.0, dtype=torch.float64)

@@ -87,7 +87,7 @@ def test_the_loss_of_tags_together_is_that_of_the_whole_sequence():
     batch = aimed([[2, 1], [0]])
     emissions = head.output(memory.states)
     chain = head.crf(head.scheme)
-    by_hand = chain.partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
+    by_hand = chain.log_partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
     assert torch.isclose(head.score(memory, batch).loss_sum, by_hand.sum())
     assert torch.allclose(head.sequence_logprob(memory, target), -by_hand)
     assert [h.score for h in head.force(memory, batch)] == pytest.approx((-by_hand).tolist())

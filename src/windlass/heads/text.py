@@ -35,7 +35,7 @@ from windlass.nn.recurrence import Stack, StackState
 
 @dataclass(frozen=True)
 class DecoderSource(Record):
-    """What the decoder reads at every step, the same for all of them; shared by all hypotheses of a row.
+    """What the decoder reads at every step, shared by all hypotheses of a row.
 
     >>> DecoderSource(None, torch.zeros(2, 3), None).select(torch.tensor([1])).summary.shape
     torch.Size([1, 3])
@@ -43,7 +43,7 @@ class DecoderSource(Record):
 
     keys: Keys | None  # with attention
     summary: Tensor | None  # (B, D) with context: summary
-    constant: Tensor | None  # (B, G) the summary, projected for the first layer
+    projected_summary: Tensor | None  # (B, G) the summary, projected for the first layer
     input_projections: tuple[Product, ...] = ()  # of the first layer: for token, context and fed
     copies: CopySource | None = None  # with copying
 
@@ -155,7 +155,7 @@ class TextHead(Head):
 
     searches = True
 
-    # -- step by step: the decoder of a search
+    # -- fast paths
 
     def fused(self, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
         """The decoder over embedded tokens e (B, T, E) in one piece, if its cells and attention offer it."""
@@ -165,6 +165,8 @@ class TextHead(Head):
         """The decoder with packed weights, for a search."""
         return InferenceDecoder(self, int8)
 
+    # -- step by step: the decoder of a search
+
     def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[DecoderSource, DecoderState]:
         """Prepare a memory; return it with the state before the first target token.
 
@@ -173,7 +175,7 @@ class TextHead(Head):
         keys = self.attention.prepare(memory) if self.attention else None
         summary = memory.summary if self.options.context.kind == "summary" else None
         projections = tuple(self.stack.first.input_products(*self.widths))
-        constant = None if summary is None else projections[1](summary)
+        projected_summary = None if summary is None else projections[1](summary)
         layers = self.start(memory)
         B = memory.summary.size(0)
         stack = self.stack.begin(layers)
@@ -187,14 +189,15 @@ class TextHead(Head):
         copies = None
         if self.gate and keys:
             copies = self.gate.prepare(None if batch is None else batch.copyable, keys.values, keys.mask)
-        return DecoderSource(keys, summary, constant, projections, copies), DecoderState(stack, fed, coverage)
+        source = DecoderSource(keys, summary, projected_summary, projections, copies)
+        return source, DecoderState(stack, fed, coverage)
 
     def step(
         self, tokens: Tensor, state: DecoderState, source: DecoderSource
     ) -> tuple[Tensor, DecoderState, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S).
 
-        With copying, they are (N, V + K), with K out-of-vocabulary tokens of the sources.
+        With copying, the log probabilities are (N, V + K), for K out-of-vocabulary tokens of the sources.
         """
         e = self._embed(tokens)
         step = self._advance(e, self.stack.first.project(e), state, source)
@@ -226,9 +229,9 @@ class TextHead(Head):
     def _advance(self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource) -> StepOutput:
         """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
         context = weights = penalty = o = None
-        if source.constant is not None and source.summary is not None:
-            hypotheses = projected.size(0) // source.constant.size(0)
-            projected = projected + source.constant.repeat_interleave(hypotheses, dim=0)
+        if source.projected_summary is not None and source.summary is not None:
+            hypotheses = projected.size(0) // source.projected_summary.size(0)
+            projected = projected + source.projected_summary.repeat_interleave(hypotheses, dim=0)
             context = source.summary.repeat_interleave(hypotheses, dim=0)
         if self.queries_previous:
             context, weights = self._attend(state.stack.top, state, source)

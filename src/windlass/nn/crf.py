@@ -36,7 +36,7 @@ class Chain:
     >>> chain = Chain(torch.zeros(3), torch.zeros(3, 3), torch.zeros(3))
     >>> emissions, mask = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
     >>> tags, score = chain.viterbi(emissions, mask)
-    >>> torch.equal(tags, emissions.argmax(-1)), bool((score <= chain.partition(emissions, mask)).all())
+    >>> torch.equal(tags, emissions.argmax(-1)), bool((score <= chain.log_partition(emissions, mask)).all())
     (True, True)
     """
 
@@ -53,7 +53,7 @@ class Chain:
         """The chain on the CPU."""
         return Chain(self.start.cpu(), self.transitions.cpu(), self.end.cpu())
 
-    def partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
+    def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """log Z: (B,)."""
         return _log_partition(self, emissions, mask, None)
 
@@ -69,11 +69,11 @@ class Chain:
     @torch.no_grad()
     def viterbi(self, emissions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The best tags (B, S), zero on padding, and their score (B,)."""
-        kind = torch.double if torch.double in (emissions.dtype, self.transitions.dtype) else torch.float32
-        transitions, end = self.transitions.to(kind), self.end.to(kind)
+        dtype = torch.double if torch.double in (emissions.dtype, self.transitions.dtype) else torch.float32
+        transitions, end = self.transitions.to(dtype), self.end.to(dtype)
         step = transitions[:, :, None]  # (from, to, 1)
-        each = emissions.new_empty((*transitions.shape, len(mask)), dtype=kind)  # (from, to, B)
-        scores = emissions.permute(1, 2, 0).to(kind, copy=True, memory_format=torch.contiguous_format)  # (S, V, B)
+        each = emissions.new_empty((*transitions.shape, len(mask)), dtype=dtype)  # (from, to, B)
+        scores = emissions.permute(1, 2, 0).to(dtype, copy=True, memory_format=torch.contiguous_format)  # (S, V, B)
         before, *later = scores[:, :, None].unbind(0)
         before.add_(self.start[:, None, None])
         highest = scores.new_empty(1, *scores.shape[1:])  # (1, to, B)
@@ -111,7 +111,7 @@ class CRF(nn.Module):
 def _trace_back(scores: _Array, transitions: _Array, end: _Array, mask: _Array) -> tuple[_Array, _Array]:
     """The best tags (B, S) and their scores (B,), from the scores of the best path to every tag (S, V, B); in numpy.
 
-    There are no backpointers: the predecessor is computed again, and only for the tag that was taken.
+    There are no backpointers: the predecessor is recomputed, and only for the best tag.
     """
     lengths, real, paths = mask.sum(1), mask.T, scores.transpose(0, 2, 1).copy()  # (S, B, V)
     ends = paths[np.maximum(lengths - 1, 0), np.arange(len(lengths))] + end

@@ -107,7 +107,7 @@ class Embedding(nn.Module):
     def __init__(self, table: Tensor, dropout: float = 0.0, word_dropout: float = 0.0):
         super().__init__()
         self.scale = 1.0
-        self.sparse = False  # gradients only of the rows that were looked up, as `nn/fast/sparse_rows.py` asks
+        self.sparse = False  # set by `nn/fast/sparse_rows.py`
         if isinstance(table, nn.Parameter):
             self.table = table
         else:

@@ -1,9 +1,8 @@
 """A text head's decoder as `nn/fast/decoder.py` runs it.
 
 Not fused, and run step by step: cells without a tape (peepholes, reset before, vanilla, leaky, convolution), scores
-that offer no tape, highway connections, whose gate is one more product a step with a gradient of its own, attention at
-two levels, whose weights are a product of two softmaxes, and scheduled sampling, where a step must choose a token
-before the next.
+that offer no tape, highway connections, whose gate is one more product per step, hierarchical attention, whose weights
+are a product of two softmaxes, and scheduled sampling, where a step must choose a token before the next.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class InferenceSource(_Rows):
     True
     """
 
-    keys: Any  # (B, S, A), or those of two levels; None without attention
+    keys: Any  # (B, S, A), or `HierarchicalKeys`; None without attention
     mask: Tensor | None  # (B, S), None if every place is real
     layer_values: Tensor | None  # (B, S, G) values times the first layer's weights
     readout_values: Tensor | None  # (B, S, R) values times the readout's weights
@@ -60,7 +60,7 @@ class InferenceSource(_Rows):
 @final
 @dataclass(frozen=True)
 class InferenceState(_Rows):
-    """What changes from step to step; a row a hypothesis.
+    """What changes from step to step, with a row for each hypothesis.
 
     >>> InferenceState((), None, None).fed is None
     True
@@ -187,7 +187,7 @@ class InferenceDecoder:
             return InferenceSource(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
         readout, summary = weights.readout_context, source.summary
         summary = None if readout is None or summary is None else readout(summary)
-        return InferenceSource(None, None, None, None, source.constant, summary), now
+        return InferenceSource(None, None, None, None, source.projected_summary, summary), now
 
     def step(
         self, tokens: Tensor, state: InferenceState, source: InferenceSource
@@ -313,9 +313,8 @@ class InferenceGate:
 
     def mix(self, logits: Tensor, s: Tensor, tokens: Tensor, weights: Tensor, source: CopySource) -> Tensor:
         """Log probabilities of one step: logits (N, V), states (N, H), tokens (N,), attention (B, K, S)."""
-        of_context = (
-            (weights @ source.gate_values[..., None]).squeeze(-1).masked_fill(source.empty[:, None], GENERATE_LOGIT)
-        )
+        of_context = (weights @ source.gate_values[..., None]).squeeze(-1)
+        of_context = of_context.masked_fill(source.empty[:, None], GENERATE_LOGIT)
         of_token = self.tokens if self.tokens.size(0) == 1 else self.tokens[tokens]
         gate = torch.mv(s, self.of_state) + of_token + of_context.flatten()
         return copy_mixture(logits, gate, weights.flatten(0, 1), source.expand_ids(len(logits)), source.oov)
