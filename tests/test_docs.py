@@ -18,7 +18,7 @@ from windlass.recipe import compose
 
 ROOT = Path(__file__).parent.parent
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [*GUIDES, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+PAGES = [*GUIDES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")

@@ -107,7 +107,7 @@ class Embedding(nn.Module):
     def __init__(self, table: Tensor, dropout: float = 0.0, word_dropout: float = 0.0):
         super().__init__()
         self.scale = 1.0
-        self.sparse = False  # set by `nn/fast/sparse_rows.py`
+        self.sparse = False  # set by `training/lazy.py`
         if isinstance(table, nn.Parameter):
             self.table = table
         else:
