@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from windlass.core.fitting import Gives, Term
+
+LARGEST_TINY, TINY_SIZE = 8, 6
+"""`Options.small` replaces a size above the first by the second, which 1, 2 and 3 heads can share."""
 
 
 class Options(BaseModel):
@@ -45,6 +48,38 @@ class Options(BaseModel):
     def _terms(self, at: str) -> Iterator[Term]:
         """What the part itself declares beside its settings."""
         return iter(())
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Small variants of the part, the plain one first; the contracts hold for each of them.
+
+        By default the one with its large sizes cut down. A part with options that change its computation overrides it.
+
+        >>> class Layer(Options):
+        ...     size: int = 256
+        ...     layers: int = 2
+        >>> Layer.tiny()
+        (Layer(size=6, layers=2),)
+        """
+        return (cls.small(),)
+
+    @classmethod
+    def small(cls, **settings: Any) -> Self:
+        """The part with these settings, and every other size cut down to a few units.
+
+        >>> class Layer(Options):
+        ...     size: int = 256
+        ...     bias: bool = True
+        >>> Layer.small(bias=False)
+        Layer(size=6, bias=False)
+        """
+        for name, field in cls.model_fields.items():
+            value = field.default
+            if name not in settings and isinstance(value, Options):
+                settings[name] = type(value).tiny()[0]
+            elif name not in settings and type(value) is int and value > LARGEST_TINY:
+                settings[name] = TINY_SIZE
+        return cls(**settings)
 
 
 def _expand_shorthand(value: Any) -> Any:

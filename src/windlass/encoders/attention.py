@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import Literal, Self, final
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -56,6 +56,14 @@ class AttentionEncoder(TokenEncoder):
             if self.below is not None and self.positions != "none":
                 raise ValueError("the recurrent network below knows the order: set positions: none")
             return self
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Both places of the norms, every kind of position, and a recurrent network below."""
+            after = cls.small(heads=3, hidden=5, norm="after", positions="learned")
+            recurrent = BelowOptions.small(cell="gru", size=4)
+            below = cls.small(heads=1, hidden=5, layers=1, positions="none", below=recurrent)
+            return cls.small(heads=2, hidden=5, layers=1), after, below
 
         def build(self, vocabulary: int | VocabularySizes) -> AttentionEncoder:
             """Build the encoder."""

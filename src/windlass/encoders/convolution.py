@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import Literal, Self, final
 
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
@@ -31,6 +31,12 @@ class ConvolutionEncoder(TokenEncoder):
         """A convolutional encoder."""
 
         kind: Literal["convolution"] = "convolution"
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """One width, several widths, and several layers."""
+            layers = cls.small(layers=3, connect="residual", activation="gated")
+            return cls.small(), cls.small(widths=(1, 2, 4), activation="tanh"), layers
 
         def build(self, vocabulary: int | VocabularySizes) -> ConvolutionEncoder:
             """Build the encoder."""

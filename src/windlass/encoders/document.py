@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Literal, final
+from typing import Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -83,6 +83,13 @@ class HierarchicalEncoder(Encoder):
             yield Needs(
                 "source sentences", f"{at}: hierarchical reads sentences, not source: <source>: set source: document"
             )
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Read at once, and in portions."""
+            words, sentences = WordLevel.small(cell="gru", size=5), SentenceLevel.small(cell="gru", size=3)
+            plain = cls.small(words=words, sentences=sentences, at_once=1000)
+            return plain, plain.model_copy(update={"at_once": 7})
 
         def build(self, vocabulary: int | VocabularySizes) -> HierarchicalEncoder:
             """Build the encoder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field, model_validator
@@ -104,6 +104,18 @@ class PairEncoder(Encoder):
             else:  # the states are the reader's own
                 directions = Gives(f"{at} two directions")
                 yield from (term for term in self.reader.declare(at) if term == directions)
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Each text by itself, and compared by several scores, with one network and with two."""
+            reader, compared = RecurrentEncoder.Options.small(cell="gru"), CompareOptions.small(size=4)
+            scores = [
+                CompareOptions.small(score=score, size=4) for score in ("additive", {"kind": "bilinear", "keys": 3})
+            ]
+            composed = CompareOptions.small(size=4, compose=BelowOptions.small(cell="gru", size=3))
+            others = [cls(reader=reader, attention=attention) for attention in (compared, *scores, composed)]
+            apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
+            return cls(reader=reader), *others, *apart
 
         def build(self, vocabulary: int | VocabularySizes) -> PairEncoder:
             """Build the encoder."""

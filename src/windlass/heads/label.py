@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -40,6 +40,11 @@ class LabelHeadOptions(Options):
             "model.encoder states", f"with {at}: label the encoder must have states, not encoder: <model.encoder>"
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> LabelHead:
         """Build the head."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -41,6 +41,11 @@ class LabelsHeadOptions(Options):
             "model.encoder states", f"with {at}: labels the encoder must have states, not encoder: <model.encoder>"
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> LabelsHead:
         """Build the head."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -40,6 +40,11 @@ class NumberHeadOptions(Options):
         )
         yield Refuses("loss.label_smoothing", "loss.label_smoothing is for labels, not for numbers: set it to 0")
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> NumberHead:
         """Build the head."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -65,6 +65,11 @@ class AttentionContext(_Context):
         if self.links == "reading" and self.query == "previous":
             raise ValueError("links: reading needs query: current, the state after reading the word")
         return self
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Both queries."""
+        return cls.small(), cls.small(query="current")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -46,6 +46,11 @@ class TagsHeadOptions(Options):
             yield Refuses(
                 "loss.label_smoothing", "loss.label_smoothing is for single outputs, not for output: crf: set it to 0"
             )
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Both output layers, without hidden layers and with two."""
+        return cls(), cls(output="crf"), cls(hidden=(3, 6)), cls(output="crf", hidden=(3, 6))
 
     def build(self, wiring: Wiring) -> TagsHead:
         """Build the head."""

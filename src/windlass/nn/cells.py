@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, Self, final
 
 import torch
 from pydantic import Field, model_validator
@@ -123,6 +123,12 @@ class RNN(Cell):
         kind: Literal["rnn"] = "rnn"
         activation: Activation = Field("tanh", description="the activation function")
 
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Every activation."""
+            others = (cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity"))
+            return cls(), *others
+
         def build(self, input_size: int, size: int) -> RNN:
             """Build the cell."""
             return RNN(input_size, size, self)
@@ -176,6 +182,11 @@ class LSTM(Cell):
             if self.forget_bias is not None and not self.bias:
                 raise ValueError("forget_bias changes nothing without bias: drop one of the two")
             return self
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """The other output without biases, and peepholes."""
+            return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
 
         def build(self, input_size: int, size: int) -> LSTM:
             """Build the cell."""
@@ -232,6 +243,11 @@ class GRU(Cell):
         reset: Literal["before", "after"] = Field(
             "after", description="reset gate before or after the recurrent product"
         )
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """The other reset gate, and no biases."""
+            return cls(), cls(reset="before"), cls(bias=False)
 
         def build(self, input_size: int, size: int) -> GRU:
             """Build the cell."""
@@ -349,6 +365,11 @@ class Convolution(Cell):
         kind: Literal["convolution"] = "convolution"
         width: int = Field(3, ge=2, description="inputs that a step sees: the current one and those before it")
         activation: Literal["gated", "relu", "tanh"] = Field("gated", description="the activation; gated: a GLU")
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Wide enough to see from one chunk of a text into the next."""
+            return cls(width=8), cls(width=7, activation="relu")
 
         def build(self, input_size: int, size: int) -> Convolution:
             """Build the cell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Annotated, Literal, Self, TextIO
 
 import torch
 from pydantic import Field
@@ -84,6 +84,11 @@ class Vectors(_Embedding):
         if self.more:
             yield Needs("source whole tokens", f"{at}.more adds words, not pieces of them: set source.tokens: words")
             yield Refuses("vocabulary: joint", f"{at}.more adds words to read, not to write: set vocabulary: separate")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Trained and frozen, as they are before a file is loaded."""
+        return cls(path="vectors.txt", size=4), cls(path="vectors.txt", size=4, freeze=True)
 
     def build(self, vocabulary: int) -> Embedding:
         """Build the embedding; `Embedding.load` fills it."""
