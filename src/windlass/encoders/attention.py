@@ -61,7 +61,7 @@ class AttentionEncoder(TokenEncoder):
         def tiny(cls) -> tuple[Self, ...]:
             """Both places of the norms, every kind of position, and a recurrent network below."""
             after = cls.small(heads=3, hidden=5, norm="after", positions="learned")
-            recurrent = BelowOptions.small(cell="gru", size=4)
+            recurrent = BidirectionalOptions.small(cell="gru", size=4)
             below = cls.small(heads=1, hidden=5, layers=1, positions="none", below=recurrent)
             return cls.small(heads=2, hidden=5, layers=1), after, below
 

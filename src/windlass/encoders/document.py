@@ -87,7 +87,7 @@ class HierarchicalEncoder(Encoder):
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
             """Read at once, and in portions."""
-            words, sentences = WordLevel.small(cell="gru", size=5), SentenceLevel.small(cell="gru", size=3)
+            words, sentences = WordLevel.small(cell="gru", size=5), BidirectionalOptions.small(cell="gru", size=3)
             plain = cls.small(words=words, sentences=sentences, at_once=1000)
             return plain, plain.model_copy(update={"at_once": 7})
 

@@ -112,7 +112,7 @@ class PairEncoder(Encoder):
             scores = [
                 CompareOptions.small(score=score, size=4) for score in ("additive", {"kind": "bilinear", "keys": 3})
             ]
-            composed = CompareOptions.small(size=4, compose=BelowOptions.small(cell="gru", size=3))
+            composed = CompareOptions.small(size=4, compose=BidirectionalOptions.small(cell="gru", size=3))
             others = [cls(reader=reader, attention=attention) for attention in (compared, *scores, composed)]
             apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
             return cls(reader=reader), *others, *apart
