@@ -173,8 +173,8 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
     for name in _FILES:
         if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
             raise BundleError(
-                f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it (options are "
-                "changed on the command line, not here)"
+                f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it (options "
+                "are changed on the command line, not here)"
             )
     try:
         recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
