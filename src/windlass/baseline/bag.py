@@ -34,7 +34,7 @@ def features(text: str) -> Counter[str]:
 
 
 def pair_features(first: str, second: str) -> Counter[str]:
-    """Return the words of two texts, each marked as shared (=), first only (-) or second only (+).
+    """Return the words of two texts, marked as shared (=), first only (-) or second only (+), and how many are new.
 
     >>> sorted(pair_features("A cat sleeps", "a cat is awake"))
     ['+awake', '+is', '-sleeps', '=a', '=cat', 'new 2']

@@ -83,7 +83,7 @@ class HiddenMarkov:
         """Return the tags of every source, separated by spaces."""
         chain = Chain(*(torch.tensor(part, dtype=torch.float64) for part in (self.start, self.steps, self.end)))
         known: dict[str, list[float]] = {}
-        found = []
+        predicted = []
         for source in sources:
             words = _words(source)
             for word in words:
@@ -91,8 +91,8 @@ class HiddenMarkov:
                     known[word] = self._emission(word)
             scores = torch.tensor([[known[word] for word in words]], dtype=torch.float64)
             best, _ = chain.viterbi(scores, torch.ones(1, len(words), dtype=torch.bool))
-            found.append(" ".join(self.tags[n] for n in best[0].tolist()))
-        return found
+            predicted.append(" ".join(self.tags[n] for n in best[0].tolist()))
+        return predicted
 
     def _emission(self, word: str) -> list[float]:
         """log p(word | tag), up to a constant per word."""

@@ -99,11 +99,11 @@ class WindowModel:
         flat, real = concatenate(sequences, self.length)
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
         portion = max(1, 8_000_000 // self.output.size(0))
-        found = [
+        parts = [
             torch.log_softmax(self._logits(ids, part), dim=1).gather(1, ids[part][:, None]).squeeze(1).double()
             for part in places.split(portion)
         ]
-        return torch.cat([torch.zeros(0, dtype=torch.float64), *found]).numpy()
+        return torch.cat([torch.zeros(0, dtype=torch.float64), *parts]).numpy()
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the parameters by name, for saving."""

@@ -74,7 +74,7 @@ class TokenOptions(MemoryOptions):
         yield from super()._terms(at)
         yield Gives(f"{at} token states")
         if self.spelling is not None:
-            yield Needs("source letters", f"{at}.spelling needs source: words and source.characters: true")
+            yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")
 
 
 class Encoder(nn.Module, ABC):

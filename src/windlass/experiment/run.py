@@ -170,11 +170,11 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     for side, embedding, module, vocabulary in tables:
         if isinstance(embedding, Vectors) and isinstance(module, Embedding) and vocabulary is not None:
             words = [vocabulary.token(i) for i in range(len(vocabulary))]
-            found = module.load(embedding.path, words)
+            covered = module.load(embedding.path, words)
             count = len(vocabulary.symbols)
-            share = 100 * found / max(1, count)
-            note(f"{side}: {embedding.path} has vectors for {found} of {count} words ({share:.1f} %)")
-            if not found:
+            share = 100 * covered / max(1, count)
+            note(f"{side}: {embedding.path} has vectors for {covered} of {count} words ({share:.1f} %)")
+            if not covered:
                 raise DataError(f"{embedding.path}: has none of the {side}'s words: is it the right file?")
 
 

@@ -60,15 +60,15 @@ def lines(prediction: Prediction) -> list[Line]:
 
     >>> from windlass.core.records import Places, TextAnswer
     >>> places = Places("sentences", ("A cat.",), within=(Places("words", ("A", "cat", ".")),))
-    >>> found = Prediction("x", TextAnswer(("x",)), places, attention=((1.0,),), word_attention=((0.2, 0.6, 0.2),))
-    >>> [(word.gap, word.text, round(word.shade, 2)) for word in lines(found)[0].words]
+    >>> prediction = Prediction("x", TextAnswer(("x",)), places, attention=((1.0,),), word_attention=((0.2, 0.6, 0.2),))
+    >>> [(word.gap, word.text, round(word.shade, 2)) for word in lines(prediction)[0].words]
     [('', 'A', 0.0), (' ', 'cat', 0.4), ('', '.', 0.0)]
     """
     answer, read = prediction.answer, prediction.places
     weights = prediction.attention[0] if prediction.attention else None
     most = max(weights, default=0) if weights else 0
     tags = list(zip(answer.tokens, answer.probabilities, strict=True)) if answer.per_place else []
-    found = []
+    sentences = []
     for n, (text, words) in enumerate(zip(read.names, (part.names for part in read.within), strict=True)):
         own = prediction.word_attention[n] if prediction.word_attention else None
         shades = _shades(own or ())
@@ -77,8 +77,8 @@ def lines(prediction: Prediction) -> list[Line]:
             for k, (gap, shown) in enumerate(_spaced(text, words))
         )
         share = weights[n] if weights else None
-        found.append(Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
-    return found
+        sentences.append(Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
+    return sentences
 
 
 def _shades(weights: Sequence[float]) -> list[float]:
