@@ -19,7 +19,7 @@ from common import data, load, report
 from windlass.bundle import Bundle
 from windlass.data.readers import read
 from windlass.experiment.run import read_data, run
-from windlass.inference.evaluate import alignment_figures
+from windlass.inference.evaluate import alignment_metrics
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 
@@ -65,9 +65,9 @@ def one(language: str, weight: float, runs: Path, settings: list[str], test: boo
     outcome = run(recipe, read_data(recipe), out, RichProgress(), resume=(out / "training").is_dir())
     bundle = Bundle.load(out)
     row: dict[str, Any] = {"language": language, "weight": weight, "load": before}
-    row["minutes"] = outcome.fitted.seconds / 60
+    row["minutes"] = outcome.fit.seconds / 60
     for part in ["dev", *(["test"] if test else [])]:
-        found, diagonal = alignment_figures(bundle, read(root / f"{part}.tsv.gz", recipe.data).examples)
+        found, diagonal = alignment_metrics(bundle, read(root / f"{part}.tsv.gz", recipe.data).examples)
         row[part] = {"attention": found, "diagonal": diagonal}
     print(row, flush=True)
     return row

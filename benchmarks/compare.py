@@ -19,7 +19,7 @@ from common import data, load, report
 from lm import cut
 
 from windlass.commands.compare import tell
-from windlass.comparing.candidates import Candidate, grouped
+from windlass.comparing.candidates import Candidate, assign_groups
 from windlass.comparing.compare import run_all
 from windlass.recipe import compose, override, setting
 
@@ -67,7 +67,7 @@ def main() -> None:
             recipe = compose(name, None, [*over, *map(setting, [*SHORTER.get(name, []), *options.settings])])
             named.append(Candidate(cell, recipe, test=str(test) if options.test else None))
     before = load()
-    found = run_all(grouped(named), options.seeds, options.runs, options.jobs)
+    found = run_all(assign_groups(named), options.seeds, options.runs, options.jobs)
     tell(found, options.runs, json_=False)
     content = found.to_json() | {"settings": options.settings, "load": [before, load()]}
     report("compare" if options.test else "compare-dev", content)

@@ -26,7 +26,7 @@ from common import data, once, report, spread
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.cutting import cut
-from windlass.experiment.data import examples_of
+from windlass.experiment.data import read_examples
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.explain.attention import draw, explain
 from windlass.explain.confusion import draw_confusion
@@ -81,7 +81,7 @@ def train(system: str, seed: int, out: Path, options: argparse.Namespace) -> dic
         "system": system,
         "seed": seed,
         "dev": outcome.dev.metrics,
-        "steps": outcome.fitted.steps,
+        "steps": outcome.fit.steps,
         "parameters": sum(p.numel() for p in outcome.bundle.model.parameters()),
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
     }
@@ -125,7 +125,7 @@ def score_test(options: argparse.Namespace, rows: list[dict[str, Any]], about: d
     content: dict[str, Any] = {"test": {}, "each": {}, "ensemble": {}, "trained": rows, **about}
     for system in options.systems:
         bundles = [Bundle.load(options.runs / f"{system}-{seed}") for seed in options.seeds]
-        examples = examples_of(bundles[0].recipe, options.runs / "test.jsonl").examples
+        examples = read_examples(bundles[0].recipe, options.runs / "test.jsonl").examples
         found = [evaluate([bundle], examples) for bundle in bundles]
         content["each"][system] = [one.metrics for one in found]
         content["test"][system] = spread([one.metrics for one in found])

@@ -22,12 +22,12 @@ from typing import Any
 import torch
 from common import data, once, report
 
-from windlass.baseline.language import LanguageBaselines, language_figures
+from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
 from windlass.experiment.run import fit_sides, read_data, run, training_loader
 from windlass.inference.evaluate import evaluate
-from windlass.inference.language import ROWS
+from windlass.inference.likelihood import ROWS
 from windlass.recipe import Recipe, compose, setting
 from windlass.training.estimate import estimate
 from windlass.training.progress import RichProgress
@@ -106,7 +106,7 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
-        "epochs": outcome.fitted.epochs,
+        "epochs": outcome.fit.epochs,
         "settings": [*TEXTS[name][2], *options.settings],
     }
 
@@ -122,7 +122,7 @@ def score_test(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "text": name,
         "seed": options.seed,
         "test": evaluate([bundle], examples, rows=options.rows).metrics,
-        "baselines": language_figures(baselines, bundle, [e.target for e in examples]),
+        "baselines": language_metrics(baselines, bundle, [e.target for e in examples]),
         "characters": sum(len(e.target) for e in examples),
     }
 

@@ -55,7 +55,7 @@ def train(seed: int, runs: Path, files: dict[str, Path], settings: list[str]) ->
         "seed": seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
-        "minutes": round(outcome.fitted.seconds / 60, 2),
+        "minutes": round(outcome.fit.seconds / 60, 2),
         "load": before,
     }
     print(row, flush=True)

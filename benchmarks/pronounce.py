@@ -51,7 +51,7 @@ def train(language: str, seed: int, runs: Path, settings: list[str]) -> dict[str
     before = load()
     outcome = run(recipe, read_data(recipe), out, Silent(), resume=(out / "training").is_dir())  # or stands finished
     assert outcome.dev is not None
-    minutes = round(outcome.fitted.seconds / 60, 2)  # evaluation included, and the time before a stop
+    minutes = round(outcome.fit.seconds / 60, 2)  # evaluation included, and the time before a stop
     row = {"language": language, "seed": seed, "dev": outcome.dev.metrics, "minutes": minutes}
     print(row | {"load": before}, flush=True)
     return row | {"load": before}

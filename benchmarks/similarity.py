@@ -19,7 +19,7 @@ from common import data, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
-from windlass.experiment.data import examples_of
+from windlass.experiment.data import read_examples
 from windlass.experiment.run import baseline_metrics, read_data, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose, setting
@@ -70,7 +70,7 @@ def main() -> None:
     print("dev", dev)
     content: dict[str, Any] = {"trained": rows, "dev": dev, "settings": options.settings}
     if options.test:
-        examples = examples_of(recipe_of(1, settings), file("test_annotated")).examples
+        examples = read_examples(recipe_of(1, settings), file("test_annotated")).examples
         bundles = [Bundle.load(options.runs / f"sick-{seed}") for seed in options.seeds]
         found = [evaluate([bundle], examples).metrics for bundle in bundles]
         cheap = load_baseline(options.runs / f"sick-{options.seeds[0]}")

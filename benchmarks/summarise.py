@@ -57,8 +57,8 @@ def train(out: Path, model: str, minutes: float, settings: list[str]) -> dict[st
     return {
         "model": model,
         "dev": outcome.dev.metrics,
-        "minutes": outcome.fitted.seconds / 60,
-        "epochs": outcome.fitted.epochs,
+        "minutes": outcome.fit.seconds / 60,
+        "epochs": outcome.fit.epochs,
         "parameters": sum(p.numel() for p in outcome.bundle.model.parameters()),
         "load": before,
         "settings": [*MODELS[model], *settings],

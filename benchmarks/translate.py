@@ -47,8 +47,8 @@ def train(out: Path, context: str, minutes: float, settings: list[str]) -> dict[
     return {
         "context": context,
         "dev": outcome.dev.metrics,
-        "minutes": outcome.fitted.seconds / 60,
-        "epochs": outcome.fitted.epochs,
+        "minutes": outcome.fit.seconds / 60,
+        "epochs": outcome.fit.epochs,
         "parameters": parameters,
         "load": before,
     }

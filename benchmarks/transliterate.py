@@ -48,7 +48,7 @@ def main() -> None:
     )
     before = load()
     outcome = run(recipe, read_data(recipe), out, RichProgress(), resume=(out / "training").is_dir())
-    row = {"dev": outcome.dev.metrics, "minutes": outcome.fitted.seconds / 60, "load": before}
+    row = {"dev": outcome.dev.metrics, "minutes": outcome.fit.seconds / 60, "load": before}
     print(row)
     if options.test:
         examples = read(prepared(options.runs, "test"), recipe.data).examples

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -94,7 +94,7 @@ LIKE = {"each": "source", "reader": "encoder", "within": "score"}
 
 
 def _record(field: FieldInfo) -> type[Options] | None:
-    return record(field.annotation)
+    return options_class(field.annotation)
 
 
 def _choices(field: FieldInfo) -> dict[str, type[Options]]:

@@ -117,6 +117,19 @@ def test_a_model_without_attention_explains_itself_as_data_only(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text())["attention"] is None
 
 
+@pytest.mark.parametrize(("task", "targets"), [("regress", "12"), ("multilabel", ("x,y", "x")), ("classify", "xy")])
+def test_a_head_without_attention_says_what_to_set_and_one_with_it_is_drawn(tmp_path, task, targets):
+    pairs = [("a b", targets[0]), ("b c", targets[1])] * 4
+    sizes = {"train.epochs": 1, "model.encoder.size": 8, "train.processes": 1}
+    windlass.fit(pairs, pairs, task=task, settings=sizes, quiet=True).explain("a b", tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    model = windlass.fit(pairs, pairs, task=task, settings=sizes | {"model.head.pool": "max"}, quiet=True)
+    with pytest.raises(
+        WindlassError, match=r"train one with --set model\.head\.pool=attention, or name the file \.json"
+    ):
+        model.explain("a b", tmp_path / "b.png")
+
+
 def test_files_and_pairs_train_the_same_model(tmp_path):
     pairs, held = reversals()[30:90], reversals()[:30]
     for name, part in (("train", pairs), ("dev", held)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.experiment.auto import choose
-from windlass.experiment.run import as_data, pick
+from windlass.experiment.auto import suggest_settings
+from windlass.experiment.run import apply_suggestions, as_data
 from windlass.recipe import Recipe, compose, setting
 
 LETTERS = [("cat", "tac"), ("horse", "esroh"), ("cow", "woc")]
@@ -17,7 +17,7 @@ def picked(pairs, *settings):
     said: list[str] = []
     recipe = compose("text", None, [setting(text) for text in settings])
     data = as_data(pairs, pairs[:1], recipe)
-    return pick(recipe, data, [setting(text) for text in settings], said.append), said
+    return apply_suggestions(recipe, data, [setting(text) for text in settings], said.append), said
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_the_users_word_is_the_last_and_is_said():
 
 
 def test_what_is_picked_makes_a_recipe():
-    for over, _ in choose(as_data(SENTENCES, SENTENCES[:1], Recipe()).train):
+    for over, _ in suggest_settings(as_data(SENTENCES, SENTENCES[:1], Recipe()).train):
         assert compose("text", None, [over])

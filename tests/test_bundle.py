@@ -113,7 +113,7 @@ def test_weights_of_another_network_are_refused(tiny_model, copied):
     recipe = parse(merge(other.recipe.model_dump(mode="json"), {"model": {"encoder": {"size": 8}}}))
     Bundle.new(recipe, other.sides).save(copied.parent / "small")
     shutil.copy(copied.parent / "small" / "weights.safetensors", copied)
-    assert "of another model" in refused("predict", copied, stdin=b"ab\n")
+    assert "belong to another model" in refused("predict", copied, stdin=b"ab\n")
 
 
 def test_what_is_no_bundle_is_refused(tmp_path):

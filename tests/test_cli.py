@@ -104,7 +104,7 @@ def test_a_line_that_is_far_too_long_is_cut_and_said_so(tiny_model):
     ran = windlass("predict", tiny_model, "--search", "greedy", stdin=b"abcd" * 5000 + b"\nab\n")
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 2
-    assert "stdin:1: 20,000 characters, of which the model reads the first 1,000" in ran.err
+    assert "stdin:1: 20,000 characters, truncated to 1,000" in ran.err
 
 
 def test_many_unknown_lines_are_told_in_one(tiny_model):

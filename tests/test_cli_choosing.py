@@ -105,7 +105,7 @@ def test_a_given_label_is_scored(labels):
 
 def test_what_searches_is_refused_by_a_model_that_does_not(labels):
     told = refused("predict", labels / "model", "--beam", "3", stdin=b"it is\n")
-    assert told == "--beam has no use here: this model gives label, and searches for nothing"
+    assert told == "--beam has no use: this model predicts a label and needs no search"
     assert "leave it out" in refused(
         *("train", labels / "train.txt", "--task", "classify", "--format", "labelled"),
         *("--out", labels / "other", "--set", "search=beam"),

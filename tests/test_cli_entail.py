@@ -73,7 +73,7 @@ def test_the_words_of_the_hypothesis_are_drawn_over_those_of_the_premise(pairs, 
     assert all(word in page for word in ("old", "is", "yes"))
 
 
-def test_the_speed_of_a_model_of_pairs_is_measured_with_made_up_ones(pairs):
+def test_the_speed_of_a_model_of_pairs_is_measured_with_synthetic_ones(pairs):
     ran = windlass("bench", pairs / "model", "--seconds", "0.01", "--batch", "2", "--json")
     assert json.loads(ran.out)["figures"][0]["sentences_per_second"] > 0, ran.err
 

@@ -34,7 +34,7 @@ def test_a_file_is_enough_and_what_was_picked_is_said(tiny_data, tmp_path):
     assert "source: characters" in ran.err
     assert "but as you set it: " in ran.err
     assert "train.epochs=1" in ran.err
-    assert "20 of the examples are set aside" in ran.err
+    assert "20 of the examples are held out" in ran.err
     assert "[baseline, " in ran.err
     assert f"windlass predict {tmp_path / 'model'}" in ran.err
     recipe, _ = load_definition(tmp_path / "model")
@@ -55,7 +55,7 @@ def test_a_task_is_not_second_guessed(tiny_data, tmp_path):
     ran = windlass("train", "--task", "pronounce", *files, "--out", tmp_path / "m", *ONE)
     assert ran.code == 0
     assert "picked" not in ran.err
-    assert "set aside" not in ran.err
+    assert "held out" not in ran.err
     assert load_definition(tmp_path / "m")[0].target.tokens.kind == "words"
 
 
@@ -96,13 +96,13 @@ def test_further_training_adds_symbols_and_keeps_the_recipe(tiny_model, tmp_path
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("model.encoder.size=8", "model.encoder.size: 32 is now 8, but a model that is trained further keeps its own"),
+        ("model.encoder.size=8", "model.encoder.size: 32 is now 8, but finetuning cannot change it"),
         ("source.tokens=words", "source.tokens.kind: characters is now words"),
         ("vocabulary=joint", "vocabulary: separate is now joint"),
         ("model.encoder.cell=gru", "model.encoder.cell"),
     ],
 )
-def test_a_model_that_is_trained_further_keeps_its_network(tiny_model, tiny_data, tmp_path, change, said):
+def test_finetuning_keeps_the_network(tiny_model, tiny_data, tmp_path, change, said):
     told = refused("train", tiny_data / "pairs.tsv", "--from", tiny_model, "--out", tmp_path / "m", "--set", change)
     assert said in told
     assert not (tmp_path / "m").exists()
@@ -116,10 +116,10 @@ BAD_SETTINGS = [
     (".=3", "write it as key=value"),
     ("train.epochs=[", "not valid YAML"),
     ("train=3", "train: holds options of its own"),
-    ("model.encoder.cell=gruu", "model.encoder.cell: no kind 'gruu'; did you mean 'gru'?"),
+    ("model.encoder.cell=gruu", "model.encoder.cell: unknown kind 'gruu'; did you mean 'gru'?"),
     ("model.encoder.cell={kind: gru, peepholes: true}", "model.encoder.cell.peepholes: unknown key"),
     ("model.decoder.context=none", "never sees the source"),
-    ("source.tokens=letters", "source.tokens: no kind 'letters'"),
+    ("source.tokens=letters", "source.tokens: unknown kind 'letters'"),
     ("search={kind: greedy, size: 3}", "search.size: unknown key"),
     ("loss.alignment=1", "no example has an alignment"),
     ("loss.coverage=1", "loss.coverage needs an attention with coverage"),
@@ -168,7 +168,7 @@ def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp
 def test_a_recipe_of_another_task_than_told_is_refused(tiny_data, tmp_path):
     (tmp_path / "r.yaml").write_text("task: pronounce")
     arguments = ("train", tiny_data / "pairs.tsv", "--recipe", tmp_path / "r.yaml", "--task", "text")
-    assert "its task is pronounce, but --task says text" in refused(*arguments, "--out", tmp_path / "m")
+    assert "its task is pronounce, but --task is text" in refused(*arguments, "--out", tmp_path / "m")
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -10,10 +10,10 @@ import pytest
 from command import TINY, refused, windlass
 from windlass import compare
 from windlass.comparing import trial as trials
-from windlass.comparing.candidates import candidates, varied
-from windlass.comparing.progress import Course
+from windlass.comparing.candidates import candidates, parse_vary
+from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison, Spread
-from windlass.comparing.trial import Failed, Trial
+from windlass.comparing.trial import FailedTrial, Trial
 from windlass.core.errors import RecipeError, WindlassError
 from windlass.recipe import compose, setting
 from windlass.training.observe import Step
@@ -30,26 +30,30 @@ def trial(name: str, seed: int, wer: float, seconds: float = 10.0, group: str = 
 
 
 def test_keys_joined_by_plus_change_together_and_others_with_every_one():
-    vary = [varied("model.encoder.cell+model.decoder.cell=gru,lstm"), varied("train.epochs=1,2,3")]
+    vary = [parse_vary("model.encoder.cell+model.decoder.cell=gru,lstm"), parse_vary("train.epochs=1,2,3")]
     found = candidates(task="pronounce", vary=vary)
     assert [c.name for c in found][:4] == ["gru, epochs=1", "gru, epochs=2", "gru, epochs=3", "lstm, epochs=1"]
     assert all(c.recipe.model.encoder.cell.kind == c.recipe.model.decoder.cell.kind for c in found)
 
 
 def test_a_value_may_be_a_mapping_with_commas_in_it():
-    assert varied("a=gru,{kind: gru, reset: before},[1, 2]")[1] == ("gru", {"kind": "gru", "reset": "before"}, [1, 2])
+    assert parse_vary("a=gru,{kind: gru, reset: before},[1, 2]")[1] == (
+        "gru",
+        {"kind": "gru", "reset": "before"},
+        [1, 2],
+    )
 
 
 def test_recipes_of_different_data_are_groups_of_their_own(tmp_path: Path):
     for name, task in (("one", "pronounce"), ("two", "classify")):
         (tmp_path / f"{name}.yaml").write_text(f"task: {task}\n")
     files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
-    found = candidates(files, vary=[varied("model.encoder.cell=gru,lstm")])
+    found = candidates(files, vary=[parse_vary("model.encoder.cell=gru,lstm")])
     names = [("pronounce", "gru"), ("pronounce", "lstm"), ("classify", "gru"), ("classify", "lstm")]
     assert [(c.group, c.name) for c in found] == names
 
 
-def test_recipes_of_the_same_data_are_told_apart_by_their_files(tmp_path: Path):
+def test_recipes_of_the_same_data_are_named_by_their_files(tmp_path: Path):
     for name, size in (("small", 8), ("large", 16)):
         (tmp_path / f"{name}.yaml").write_text(f"task: pronounce\nmodel: {{encoder: {{size: {size}}}}}\n")
     found = candidates([tmp_path / "small.yaml", tmp_path / "large.yaml"])
@@ -59,7 +63,7 @@ def test_recipes_of_the_same_data_are_told_apart_by_their_files(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "name what to compare"),
+        ([], "nothing to compare"),
         (["--task", "pronounce", "--vary", "train.epochs"], "write it as key=value,value"),
         (["--task", "pronounce", "--vary", "train.epoch=1,2"], "train.epoch: unknown key; did you mean 'epochs'?"),
         (["--task", "pronounce", "--seeds", "x"], "give how many, such as 3"),
@@ -89,17 +93,17 @@ def test_the_best_goes_by_the_mean_and_by_which_way_is_up():
 
 
 def test_failed_runs_are_named_and_counted_out():
-    found = Comparison((trial("gru", 1, 20),), (Failed("", "gru", 2, "the loss is not a number"),))
+    found = Comparison((trial("gru", 1, 20),), (FailedTrial("", "gru", 2, "the loss is not a number"),))
     assert found.rows[0].seeds == (1,)
     assert "- gru, seed 2 failed: the loss is not a number" in found.markdown()
 
 
 def test_time_left_counts_what_runs_and_what_waits():
-    course = Course([("", "a", 1), ("", "b", 1), ("", "a", 2), ("", "b", 2)], jobs=1, quiet=True)
-    assert course.left is None
-    course.ended(("", "a", 1), trial("a", 1, 20, seconds=10.0))
-    course.moved(("", "b", 1), share=0.25, left=30.0)
-    assert course.left == pytest.approx(30 + 10 + 40)  # a takes 10 s again, b what it will have taken
+    progress = ComparisonProgress([("", "a", 1), ("", "b", 1), ("", "a", 2), ("", "b", 2)], jobs=1, quiet=True)
+    assert progress.seconds_left is None
+    progress.ended(("", "a", 1), trial("a", 1, 20, seconds=10.0))
+    progress.update(("", "b", 1), fraction=0.25, left=30.0)
+    assert progress.seconds_left == pytest.approx(30 + 10 + 40)  # a takes 10 s again, b what it will have taken
 
 
 def test_groups_are_panels_and_tables_of_one_picture_and_page(tmp_path: Path):
@@ -107,7 +111,7 @@ def test_groups_are_panels_and_tables_of_one_picture_and_page(tmp_path: Path):
     assert found.draw(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     assert "## one" in found.markdown()
     assert "## two" in found.markdown()
-    with pytest.raises(WindlassError, match=r"name it \.png"):
+    with pytest.raises(WindlassError, match=r"use \.png"):
         found.draw(tmp_path / "c.gif")
 
 
@@ -141,7 +145,7 @@ def test_every_recipe_is_trained_with_every_seed(compared):
     assert (out / "runs" / "gru" / "2" / "weights.safetensors").exists()
 
 
-def test_what_is_done_is_not_done_again(compared, monkeypatch: pytest.MonkeyPatch):
+def test_finished_runs_are_not_repeated(compared, monkeypatch: pytest.MonkeyPatch):
     out, command = compared
     before = json.loads((out / "comparison.json").read_text())
     monkeypatch.setattr(trials, "run", None)  # whoever trains would fail
@@ -190,19 +194,19 @@ def test_an_error_that_nobody_foresaw_is_kept_in_a_file(tiny_data: Path, tmp_pat
     assert "Traceback" in next((tmp_path / "out").rglob("*.error.txt")).read_text()
 
 
-def test_a_comparison_that_is_stopped_goes_on_where_it_was(tiny_data: Path, tmp_path: Path, monkeypatch):
+def test_an_interrupted_comparison_resumes(tiny_data: Path, tmp_path: Path, monkeypatch):
     arguments = [*QUICK, "--set", "train.epochs=2", "--seeds", "2", "--out", tmp_path / "out"]
     command = ["compare", "--task", "text", "--train", tiny_data / "pairs.tsv", *arguments]
-    passed, steps = trials._Watch.step, []
+    passed, steps = trials._ProgressObserver.step, []
 
-    def stop(watch: trials._Watch, step: Step) -> None:
-        passed(watch, step)
+    def stop(observer: trials._ProgressObserver, step: Step) -> None:
+        passed(observer, step)
         steps.append(step.step)
         if len(steps) == 4:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(trials._Watch, "step", stop)
+        patch.setattr(trials._ProgressObserver, "step", stop)
         ran = windlass(*command)
     assert ran.code == 130
     assert "the same command goes on" in ran.err
@@ -213,7 +217,7 @@ def test_a_comparison_that_is_stopped_goes_on_where_it_was(tiny_data: Path, tmp_
     assert scores[0] == scores[1]
 
 
-def test_runs_side_by_side_come_to_the_same(compared, tmp_path: Path):
+def test_parallel_runs_give_the_same_results(compared, tmp_path: Path):
     out, command = compared
     ran = windlass(*command[:-1], tmp_path / "jobs", "--jobs", "2", "--json")
     assert ran.code == 0, ran.err
@@ -232,7 +236,7 @@ def test_recipes_by_name_are_compared_from_python(tiny_data: Path):
         ("gru", (7,), {"accuracy", "cer", "chrf"}),
         ("rnn", (7,), {"accuracy", "cer", "chrf"}),
     ]
-    with pytest.raises(WindlassError, match="recipes by name are taken as they are"):
+    with pytest.raises(WindlassError, match="recipes by name are complete"):
         compare(recipes, settings={"train.epochs": 2})
     with pytest.raises(RecipeError):
-        varied("=1")
+        parse_vary("=1")

@@ -25,25 +25,25 @@ def names(monkeypatch) -> PlaceNames:
 
 def test_the_demo_scores_shows_draws_and_says_what_to_type_next(names, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert demo.demonstrate("greek", 0.02, Path("my runs"), 1, Silent())
+    assert demo.run_demo("greek", 0.02, Path("my runs"), 1, Silent())
     out = capsys.readouterr().out
-    assert "held out: 18 names" in out
+    assert "test: 18 names" in out
     assert "(baseline, letter by letter:" in out
-    assert out.count("(sure ") == 10
+    assert out.count("(confidence ") == 10
     assert "windlass predict 'my runs/greek/model'" in out
     assert "windlass evaluate 'my runs/greek/model' 'my runs/greek/test.tsv'" in out
     assert {path.name for path in Path("my runs/greek").iterdir()} == {
         *("model", "train.tsv", "dev.tsv", "test.tsv", "attention.png", "attention.html")
     }
     with pytest.raises(Exception, match="already there"):
-        demo.demonstrate("greek", 0.02, Path("my runs"), 1, Silent())
+        demo.run_demo("greek", 0.02, Path("my runs"), 1, Silent())
 
 
 def test_the_number_of_epochs_follows_the_time(names, tmp_path):
     files = demo.write_names(names, tmp_path)
     recipe = compose("transliterate", None, [{"data": {"train": [files[0]], "dev": files[1]}}])
     short, long = demo.fit_to_time(recipe, 0.001), demo.fit_to_time(recipe, 1000)
-    assert short.train.epochs == demo.LEAST  # which the time limit cuts short
+    assert short.train.epochs == demo.MIN_EPOCHS  # the time limit still holds
     assert long.train.epochs == recipe.train.epochs  # never more than the recipe's own
     assert short.train.minutes is not None
     assert short.train.schedule.warmup < long.train.schedule.warmup < recipe.train.schedule.warmup

@@ -5,7 +5,7 @@ import pytest
 
 from windlass.core.errors import DataError
 from windlass.demo import names as demo_data
-from windlass.demo.names import SCRIPTS, TOO_FAR, place_names, sounds_like
+from windlass.demo.names import MAX_DISTANCE, SCRIPTS, place_names, sound_distance
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from windlass.demo.names import SCRIPTS, TOO_FAR, place_names, sounds_like
     ],
 )
 def test_names_that_sound_alike_are_near(latin, other, script):
-    assert sounds_like(latin, other, script) <= TOO_FAR
+    assert sound_distance(latin, other, script) <= MAX_DISTANCE
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_names_that_sound_alike_are_near(latin, other, script):
     ],
 )
 def test_other_names_of_a_place_are_far(latin, other, script):
-    assert sounds_like(latin, other, script) > TOO_FAR
+    assert sound_distance(latin, other, script) > MAX_DISTANCE
 
 
 CITIES = [
@@ -119,7 +119,7 @@ def test_real_names_are_purely_of_their_scripts(real):
 
 def test_the_parts_share_no_name_even_without_accents(real):
     for found in real[0].values():
-        parts = [{demo_data._folded(latin) for latin, _ in part} for part in (found.train, found.dev, found.test)]
+        parts = [{demo_data._fold(latin) for latin, _ in part} for part in (found.train, found.dev, found.test)]
         assert sum(map(len, parts)) == len(found.pairs) == len(set.union(*parts))
         assert len(found.dev) == len(found.test) == len(found.pairs) // 10
 
@@ -129,7 +129,7 @@ def test_the_seed_decides_the_split():
     many = [(f"Ka{a}{b}ur", ["कापुर"]) for a in "aeiou" for b in "aeiou"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_data, "_cities", lambda population: iter(many))
-        patch.setattr(demo_data, "TOO_FAR", 1.0)
+        patch.setattr(demo_data, "MAX_DISTANCE", 1.0)
         first, same, other = place_names(), place_names(), place_names(seed=1)
     assert first == same
     assert first.dev != other.dev

@@ -13,16 +13,16 @@ from windlass.experiment.run import (
     as_data,
     check_folder,
     choose_baseline,
+    describe_unknown,
     fingerprint,
     fit_sides,
     load_baseline,
     load_vectors,
     read_data,
     save_baseline,
-    unknown_note,
 )
 from windlass.recipe import Recipe, compose, parse
-from windlass.training.finetune import extended, same_model
+from windlass.training.finetune import check_same_model, extend_bundle
 
 PAIRS = [("ab", "xy"), ("ba", "yx"), ("bb", "yy"), ("aa", "xx")]
 
@@ -70,17 +70,17 @@ def test_one_vocabulary_or_two():
 
 def test_unknown_symbols_of_dev_are_told_with_their_side():
     sides = fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
-    said = unknown_note(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
+    said = describe_unknown(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
     assert said is not None
     assert "source 'q' (2 examples); target 'z' (1 example)" in said
-    assert unknown_note(sides, examples(*PAIRS)) is None
+    assert describe_unknown(sides, examples(*PAIRS)) is None
 
 
 def test_new_symbols_get_new_rows_and_the_old_weights_stay():
     data = as_data(PAIRS, PAIRS[:1], Recipe())
     base = Bundle.new(Recipe(), fit_sides(Recipe(), data.train))
     said: list[str] = []
-    grown = extended(base, Recipe(), examples(("aq", "xyz")), said.append)
+    grown = extend_bundle(base, Recipe(), examples(("aq", "xyz")), said.append)
     assert said == ["new symbols: source 'q'; target 'z'"]
     before, after = dict(base.model.named_parameters()), dict(grown.model.named_parameters())
     assert before.keys() == after.keys()
@@ -91,7 +91,7 @@ def test_new_symbols_get_new_rows_and_the_old_weights_stay():
 
 def test_no_new_symbols_change_nothing():
     base = Bundle.new(Recipe(), fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train))
-    grown = extended(base, Recipe(), examples(("ab", "xy")), lambda _: None)
+    grown = extend_bundle(base, Recipe(), examples(("ab", "xy")), lambda _: None)
     assert grown.sides == base.sides
     pairs = zip(base.model.parameters(), grown.model.parameters(), strict=True)
     assert all(torch.equal(old, new) for old, new in pairs)
@@ -100,11 +100,11 @@ def test_no_new_symbols_change_nothing():
 def test_dropout_and_training_may_change_but_not_the_network():
     base = compose("pronounce", None)
     change = {"model": {"encoder": {"dropout": 0.1}}, "train": {"epochs": 2}}
-    same_model(base, compose("pronounce", None, [change]), "it")
-    with pytest.raises(RecipeError, match=r"model.decoder.layers: 1 is now 2, but it keeps its own"):
-        same_model(base, compose("pronounce", None, [{"model": {"decoder": {"layers": 2}}}]), "it")
+    check_same_model(base, compose("pronounce", None, [change]), "it")
+    with pytest.raises(RecipeError, match=r"model.decoder.layers: 1 is now 2, but it cannot change it"):
+        check_same_model(base, compose("pronounce", None, [{"model": {"decoder": {"layers": 2}}}]), "it")
     with pytest.raises(RecipeError, match="task: pronounce is now text"):
-        same_model(base, parse(base.model_dump(mode="json") | {"task": "text"}), "it")
+        check_same_model(base, parse(base.model_dump(mode="json") | {"task": "text"}), "it")
 
 
 def test_word_vectors_are_loaded_and_the_match_is_said(tmp_path):

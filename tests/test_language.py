@@ -68,7 +68,7 @@ def test_evaluate_prints_the_model_beside_both_baselines(folder):
     assert model.startswith("model ")
     assert ngram.startswith("6-gram ")
     assert window.startswith("window of 8 ")
-    assert last.startswith("24 tokens, 0 of them never seen")
+    assert last.startswith("24 tokens, 0 of them unknown")
 
 
 def test_evaluation_is_the_sum_of_what_score_says_of_every_token(folder):
@@ -127,7 +127,7 @@ def test_a_prompt_with_unknown_symbols_is_told(folder):
     ("arguments", "said"),
     [
         (("predict", "MODEL", "TEXT"), "use generate"),
-        (("explain", "MODEL", "the", "--out", "x.png"), "no source to look at"),
+        (("explain", "MODEL", "the", "--out", "x.png"), "no source to attend to"),
         (("generate", "MODEL", "--search", "beam"), "no best text"),
         (("generate", "MODEL", "--temperature", "0"), "--temperature"),
         (("evaluate", "MODEL", "TEXT", "--beam", "3"), "no search"),
@@ -196,10 +196,10 @@ def test_a_run_of_running_text_that_is_stopped_and_resumed_equals_one_never_stop
     recipe = compose("lm", None, [{"data": {"train": [str(tmp_path / "text.txt")]}}, *settings])
     data = read_data(recipe)
     whole = run(recipe, data, tmp_path / "whole", Silent())
-    assert run(recipe, data, tmp_path / "part", StopAfter(stop)).fitted.reason == "interrupted"
+    assert run(recipe, data, tmp_path / "part", StopAfter(stop)).fit.reason == "interrupted"
     torch.manual_seed(99)
     part = run(recipe, data, tmp_path / "part", Silent(), resume=True)
-    assert whole.fitted.steps == part.fitted.steps > 30
+    assert whole.fit.steps == part.fit.steps > 30
     a, b = (read_tensors(tmp_path / name / "weights.safetensors")[0] for name in ("whole", "part"))
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert whole.dev is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.recipe import Recipe, compose, default, merge, parse, setting
 from windlass.tasks import TASKS
 
@@ -20,7 +20,7 @@ def unions(owner: type[Options], at: tuple[str, ...] = ()) -> list[tuple[tuple[s
     found = []
     for name, field in owner.model_fields.items():
         annotation = field.annotation
-        if inner := record(annotation):
+        if inner := options_class(annotation):
             found += unions(inner, (*at, name))
         elif get_args(annotation):
             for kind, options in members(annotation).items():
@@ -80,8 +80,11 @@ def test_every_kind_can_be_named_and_keeps_its_name(place, kind, options):
         ("train: {epoch: 3}", "train.epoch: unknown key; did you mean 'epochs'?"),
         ("trian: {epochs: 3}", "trian: unknown key; did you mean 'train'?"),
         ("model: {encoder: {kind: recurrent, cell: {kind: lstm, siz: 3}}}", "model.encoder.cell.siz: unknown key"),
-        ("model: {encoder: {kind: recurrent, cell: lstn}}", "model.encoder.cell: no kind 'lstn'; did you mean 'lstm'?"),
-        ("model: {encoder: {cell: gru}}", "model.encoder: say which kind; known: "),
+        (
+            "model: {encoder: {kind: recurrent, cell: lstn}}",
+            "model.encoder.cell: unknown kind 'lstn'; did you mean 'lstm'?",
+        ),
+        ("model: {encoder: {cell: gru}}", "model.encoder: needs a kind; known: "),
         ("model: {encoder: 3}", "model.encoder"),
         ("train: 3", "train: holds options of its own, such as train.optimiser, and is not 3"),
         ("seed: x", "seed: input should be a valid integer"),
@@ -140,7 +143,7 @@ READS = {"kind": "attention", "query": "current", "links": "reading"}
 
 def test_a_figure_to_choose_by_must_be_one_there_is():
     assert Recipe(task="translate", choose_by="chrf").choose_by == "chrf"
-    with pytest.raises(RecipeError, match="choose_by: translate has no figure 'chrff': did you mean 'chrf'"):
+    with pytest.raises(RecipeError, match="choose_by: translate has no metric 'chrff': did you mean 'chrf'"):
         parse({"task": "translate", "choose_by": "chrff"})
     with pytest.raises(RecipeError, match="links: reading is for gold links"):
         parse({"model": {"decoder": {"context": READS, "readout": "deep"}}})

@@ -12,7 +12,7 @@ import windlass as package
 from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.weights import weights
-from windlass.inference.bench import Figure, bench, quantile
+from windlass.inference.bench import Measurement, bench, quantile
 from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
 from windlass.nn.fast import int8
@@ -91,7 +91,7 @@ def test_quantise_shows_what_is_lost_on_a_file(tiny_model, tmp_path):
 
 
 def test_quantise_refuses_what_it_cannot_do(tiny_model, small, tmp_path):
-    assert "already there" in refused("quantise", tiny_model, "--out", small)
+    assert "is not empty" in refused("quantise", tiny_model, "--out", small)
     assert "in 8 bits already" in refused("quantise", small, "--out", tmp_path / "out")
     assert "no such folder" in refused("quantise", tmp_path / "none", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -127,17 +127,17 @@ def test_bench_measures_a_model_in_8_bits_in_8_bits_alone(small):
 
 
 def test_latencies_are_quantiles_and_rates_are_shares():
-    figure = Figure("int8", "greedy", 2, 8, 4.0, 40, (0.5, 0.5, 1.0, 2.0))
+    figure = Measurement("int8", "greedy", 2, 8, 4.0, 40, (0.5, 0.5, 1.0, 2.0))
     assert (figure.per_second, figure.tokens_per_second) == (2.0, 10.0)
     assert (figure.p50, figure.p99) == (0.5, 2.0)
     assert [quantile(range(1, 101), share) for share in (0.01, 0.5, 0.99, 1.0)] == [1, 50, 99, 100]
 
 
-def test_made_up_inputs_are_the_models_own_symbols_and_none_is_blank(tiny_model):
-    side = Bundle.load(tiny_model).sides.source
-    texts = side.random_values(50)
+def test_synthetic_inputs_are_the_models_own_symbols_and_none_is_blank(tiny_model):
+    source = Bundle.load(tiny_model).sides.source
+    texts = source.random_values(50)
     assert all(text.strip() for text in texts)
-    assert not any(side.unknown(text) for text in texts)
+    assert not any(source.unknown(text) for text in texts)
 
 
 def test_the_bench_command_prints_a_table_or_json(tiny_model, tmp_path):
@@ -149,6 +149,6 @@ def test_the_bench_command_prints_a_table_or_json(tiny_model, tmp_path):
     assert all(row["p50_ms"] <= row["p99_ms"] for row in found["figures"])
     table = windlass("bench", tiny_model, "--batch", "2", "--seconds", "0.02")
     assert "sentences/s" in table.out
-    assert "made-up" in table.err
+    assert "synthetic" in table.err
     (tmp_path / "blank.txt").write_text("\n\n")
-    assert "no line that is not blank" in refused("bench", tiny_model, tmp_path / "blank.txt")
+    assert "only blank lines" in refused("bench", tiny_model, tmp_path / "blank.txt")

@@ -19,7 +19,7 @@ from common import data, load, report
 
 from windlass.bundle import Bundle
 from windlass.decoding.options import Beam, Greedy
-from windlass.experiment.data import examples_of
+from windlass.experiment.data import read_examples
 from windlass.inference.evaluate import evaluate
 from windlass.inference.quantise import quantise
 
@@ -30,7 +30,7 @@ def compared(folder: Path) -> list[dict[str, Any]]:
     """A row for every search: BLEU in 32 bits, in 8, and what is lost."""
     root = data("translation/multi30k-en-de")
     bundle = Bundle.load(folder)
-    examples = examples_of(bundle.recipe, f"{root / 'val.en.gz'},{root / 'val.de.gz'}").examples
+    examples = read_examples(bundle.recipe, f"{root / 'val.en.gz'},{root / 'val.de.gz'}").examples
     rows = []
     for name, how in SEARCHES.items():
         scores = {}

@@ -22,23 +22,23 @@ from common import report
 from windlass.core.records import Batch, Padded
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.recipe.train import Adam
-from windlass.training.lazy import clip
+from windlass.training.data_parallel import SingleProcess
+from windlass.training.lazy import clip_gradients
 from windlass.training.optimiser import build_optimiser
-from windlass.training.team import Alone
 
 
 def stepper(vocabulary: int, lazy: bool) -> Any:
     torch.manual_seed(1)
     encoder = {"kind": "recurrent", "size": 128, "embedding": {"kind": "learned", "size": 256}}
     model = build(ModelOptions.model_validate({"encoder": encoder, "head": "label"}), LossOptions(), vocabulary, 4)
-    optimiser, gradients = build_optimiser(Adam(lazy=lazy), model), Alone(model)
+    optimiser, compute_gradients = build_optimiser(Adam(lazy=lazy), model), SingleProcess(model)
 
     def step(number: int) -> float:
         ids = torch.randint(4, vocabulary, (32, 20), generator=torch.Generator().manual_seed(number))
         batch = Batch({"source": Padded(ids, ids > 0)}, Padded(ids[:, :1] % 4, ids[:, :1] > 0), torch.arange(32))
         began = time.process_time()
-        gradients(batch, 0.0, number)
-        clip(model.parameters(), 1.0)
+        compute_gradients(batch, 0.0, number)
+        clip_gradients(model.parameters(), 1.0)
         optimiser.step()
         return time.process_time() - began
 

@@ -60,7 +60,7 @@ def our_loss(emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor, sc
 
 
 def our_best(emissions: torch.Tensor, mask: torch.Tensor, scores: crf_loops.Scores) -> list[list[int]]:
-    tags = Chain(*scores).best(emissions, mask)[0].tolist()
+    tags = Chain(*scores).viterbi(emissions, mask)[0].tolist()
     return [row[:length] for row, length in zip(tags, mask.sum(1).tolist(), strict=True)]
 
 

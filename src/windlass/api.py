@@ -1,4 +1,4 @@
-"""Windlass in three lines: fit, predict, explain."""
+"""The Python interface: fit, load, and what a trained model does."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from windlass.baseline import AnyBaseline
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
-from windlass.commands.searching import search_options
+from windlass.commands.search_flags import search_options
 from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Pairs, Value
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.experiment.data import examples_of
-from windlass.experiment.run import Data, as_data, load_baseline, pick, read_data, run, save_baseline
+from windlass.experiment.data import read_examples
+from windlass.experiment.run import Data, apply_suggestions, as_data, load_baseline, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.inference.evaluate import Evaluation, evaluate
-from windlass.inference.language import generate
+from windlass.inference.generate import generate
 from windlass.inference.predict import predict, score
 from windlass.recipe import compose, override
 from windlass.training.observe import Observer, Silent
@@ -45,11 +45,11 @@ class Trained:
     def predict(
         self, texts: str | Sequence[Value], search: SearchOptions | None = None, nbest: int = 1
     ) -> list[Prediction]:
-        """Predict for every text, in order."""
+        """Return a prediction for every text, in order."""
         return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
 
     def score(self, pairs: Pairs | Texts) -> list[Prediction]:
-        """How likely given targets are; of a language model, given texts."""
+        """Score given targets by their log probability; a language model scores texts."""
         return score(self.bundle, [("", one) if isinstance(one, str) else one for one in pairs])
 
     def generate(
@@ -62,7 +62,7 @@ class Trained:
         seed: int | None = None,
         stop: Sequence[str] = (),
     ) -> str:
-        """How a text goes on after a prompt; what is not said is as the recipe's search says."""
+        """Continue a prompt; options that are not set are those of the recipe's search."""
         return "".join(self.stream(prompt, length, temperature, top_k, top_p, seed, stop))
 
     def stream(
@@ -75,7 +75,7 @@ class Trained:
         seed: int | None = None,
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The same, piece by piece as it is made."""
+        """Like `generate`, token by token."""
         options = search_options(
             self.bundle.recipe.search or Sample(),
             length_plus=length,
@@ -87,26 +87,26 @@ class Trained:
         return generate([self.bundle], prompt, options, stop)
 
     def evaluate(self, data: str | Path | Pairs | Texts, search: SearchOptions | None = None) -> Evaluation:
-        """Compare predictions with the right answers of a file or of pairs."""
+        """Evaluate on a file or on pairs; a language model on texts."""
         examples: Sequence[Example]
         if isinstance(data, str | Path):
-            examples = examples_of(self.bundle.recipe, data).examples
+            examples = read_examples(self.bundle.recipe, data).examples
         else:
             examples = as_data(data, [], self.bundle.recipe).train
         return evaluate([self.bundle], examples, search)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
-        """Show what the model looks at while it writes; with a path, as .png, .html or .json."""
-        found = explain(self.bundle, text, target)
+        """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
+        prediction = explain(self.bundle, text, target)
         if path is not None:
-            draw([found], Path(path))
-        return found
+            draw([prediction], Path(path))
+        return prediction
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a new folder."""
+        """Save the model to a new folder."""
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise BundleError(f"{folder}: already there and not empty: choose another folder; nothing was changed")
+            raise BundleError(f"{folder}: exists and is not empty: choose another folder; nothing was changed")
         self.bundle.save(path)
         if isinstance(self.baseline, LanguageBaselines):
             self.baseline.save(path)
@@ -126,10 +126,11 @@ def fit(
     quiet: bool = False,
     device: str = "cpu",
 ) -> Trained:
-    """Train a model on pairs, in memory or in files; a language model on texts.
+    """Train a model on pairs, from memory or files; a language model on texts.
 
-    `settings` overrides anything a recipe holds, by its name: `{"train.epochs": 5}`. Without a task or a recipe,
-    tokens and sizes are picked from the data. Without `out` the run leaves nothing behind; save the model yourself.
+    `settings` overrides options of the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, tokens and
+    sizes are picked from the data. Without `out` nothing is written: save the model yourself. `base` is a model to
+    finetune.
 
     >>> model = fit([("ab", "ba"), ("ba", "ab")] * 4 + [("aa", "aa")], settings={"train.epochs": 1}, quiet=True)
     >>> model.bundle.task.name
@@ -141,21 +142,21 @@ def fit(
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
     if base is not None:
-        chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # its files were its own
+        chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # but not its files
         composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
     else:
         composed = compose(task, Path(recipe) if recipe else None, [files, *own])
     data: Data
     if isinstance(train, str | Path):
         if not (dev is None or isinstance(dev, str | Path)):
-            raise TypeError("give dev as a file where train is a file")
+            raise TypeError("train is a file: give dev as a file too")
         data = read_data(composed)
     else:
         if isinstance(dev, str | Path):
-            raise TypeError("give dev as pairs where train is given as pairs")
+            raise TypeError("train is given as pairs: give dev as pairs too")
         data = as_data(train, dev, composed)
     if task is None and recipe is None and base is None:
-        composed = pick(composed, data, own, observer.note)
+        composed = apply_suggestions(composed, data, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device)

@@ -1,11 +1,11 @@
-"""The folder a trained model is saved as. It works after being moved, and on another kind of device.
+"""The bundle: the folder a trained model is saved as, which can be moved and loaded on another device.
 
 recipe.yaml           the whole experiment
-codecs.json           how the two sides become arrays
+codecs.json           the fitted sides: vocabularies and tokenisers
 bundle.json           format, version, and the checksums of the two files above
-weights.safetensors   the weights, with the scores they reached and a checksum of their own
+weights.safetensors   the weights, with their dev scores and a checksum
 
-Format 1 holds weights as they were trained; format 2 holds matrices in 8 bits (see quantise.py).
+Format 1 stores weights in float32; format 2 stores matrices in 8 bits (see inference/quantise.py).
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
 from windlass.core.records import Batch, Memory
-from windlass.core.tensors import read_tensors, write_bytes, write_tensors
+from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
-from windlass.core.weights import put, weights
+from windlass.core.weights import set_weights, weights
 from windlass.data.sides import Sides
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
-FORMAT = 1
-IN_8_BITS = 2
+FLOAT32, INT8 = 1, 2  # formats
 _FILES = ("recipe.yaml", "codecs.json")
 
 __all__ = [
@@ -48,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with all that it needs to be used.
+    """A model with everything needed to use it.
 
     >>> import tempfile
     >>> bundle = Bundle.new(Recipe(), Sides.tiny())
@@ -62,56 +61,56 @@ class Bundle:
     sides: Sides
     model: Model
     scores: dict[str, float]
-    int8: bool = False  # whether matrices are rounded to 8 bits and search multiplies in them
+    int8: bool = False  # matrices are quantised to 8 bits, and search multiplies them so
 
     @property
     def task(self) -> Task:
-        """What the model is for, with the figures that fit its tags."""
-        return TASKS[self.recipe.task].marking(self.sides.target.marks_spans)
+        """The task, with its span metrics if the tags mark spans."""
+        return TASKS[self.recipe.task].with_spans(self.sides.target.marks_spans)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.model.parameters()).device
 
     def encode(self, batch: Batch) -> Memory:
-        """Read inputs for a search."""
+        """Encode inputs for inference."""
         return self.model.infer(batch, self.int8)
 
     @classmethod
     def new(cls, recipe: Recipe, sides: Sides) -> Bundle:
-        """A model with its first, random weights, drawn from the recipe's seed."""
+        """A model with random weights, drawn from the recipe's seed."""
         torch.manual_seed(recipe.seed)
-        return cls(recipe, _fitting(recipe, sides), network(recipe, sides), {})
+        return cls(recipe, _with_copying(recipe, sides), network(recipe, sides), {})
 
     def save(self, folder: Path) -> None:
         """Write all files."""
-        save_definition(folder, self.recipe, self.sides, IN_8_BITS if self.int8 else FORMAT)
+        save_definition(folder, self.recipe, self.sides, INT8 if self.int8 else FLOAT32)
         save_weights(folder, self.model, self.scores, self.int8)
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
-        """Read a bundle; whatever is wrong with it is said in one line."""
+        """Load a bundle; an error says in one line what is wrong with it."""
         check_device(device)
         recipe, sides = load_definition(folder)
         tensors, scores = load_weights(folder)
         model = network(recipe, sides)
         try:
-            put(model, tensors)
+            set_weights(model, tensors)
         except BundleError as error:
             raise BundleError(f"{folder}: {error}") from None
-        int8 = _json(folder, "bundle.json")["format"] == IN_8_BITS
-        return cls(recipe, _fitting(recipe, sides), model.to(device).eval(), scores, int8)
+        int8 = _json(folder, "bundle.json")["format"] == INT8
+        return cls(recipe, _with_copying(recipe, sides), model.to(device).eval(), scores, int8)
 
 
-def _fitting(recipe: Recipe, sides: Sides) -> Sides:
-    """Sides that give what the model needs: where it copies, what the source can lend."""
+def _with_copying(recipe: Recipe, sides: Sides) -> Sides:
+    """The sides, which also encode the source's own words if the decoder copies."""
     decoder = recipe.model.decoder
     return replace(sides, copying=decoder is not None and decoder.copying)
 
 
 def network(recipe: Recipe, sides: Sides) -> Model:
-    """The model of a recipe, for what its sides know.
+    """Build the model of a recipe for the vocabularies of its sides.
 
     >>> network(Recipe(), Sides.tiny()).head.output.out_features
     7
@@ -132,8 +131,8 @@ def check_device(device: str) -> None:
         raise WindlassError(f"no device {device!r} on this machine: use cpu") from None
 
 
-def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FORMAT) -> None:
-    """Write what does not change while a model is trained.
+def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FLOAT32) -> None:
+    """Write the recipe and the sides, which training does not change.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -149,8 +148,8 @@ def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FO
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     about = {"format": format, "windlass": __version__, "sha256": sums}
     for name, data in content.items():
-        write_bytes(folder / name, data)
-    write_bytes(folder / "bundle.json", json.dumps(about, indent=1).encode())
+        atomic_write(folder / name, data)
+    atomic_write(folder / "bundle.json", json.dumps(about, indent=1).encode())
 
 
 def load_definition(folder: Path) -> tuple[Recipe, Sides]:
@@ -166,15 +165,15 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
     about = _json(folder, "bundle.json")
     if not isinstance(about.get("format"), int) or not isinstance(about.get("sha256"), dict):
         raise BundleError(f"{folder}/bundle.json: not a Windlass bundle")
-    if about["format"] > IN_8_BITS:
+    if about["format"] > INT8:
         raise BundleError(
             f"{folder}: made by Windlass {about.get('windlass')} in format {about['format']}, but this version reads "
-            f"up to {IN_8_BITS}: update Windlass"
+            f"up to {INT8}: update Windlass"
         )
     for name in _FILES:
         if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
             raise BundleError(
-                f"{folder / name}: changed or damaged: its checksum does not match bundle.json; put it back (options "
+                f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it (options "
                 "are changed on the command line, not here)"
             )
     try:
@@ -185,7 +184,7 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
 
 
 def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8: bool = False) -> None:
-    """Write the weights and the scores they reached, at one stroke.
+    """Write the weights and their dev scores atomically.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +204,7 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     windlass.core.errors.BundleError: /nowhere/weights.safetensors: no such file
     """
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
-        raise BundleError(f"{folder}: has no weights yet: its training stopped before the first evaluation; resume it")
+        raise BundleError(f"{folder}: no weights yet: training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
     return dequantise(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
 
@@ -214,7 +213,7 @@ def _bytes(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except OSError:
-        raise BundleError(f"{folder}: not a Windlass bundle: it has no readable {name}") from None
+        raise BundleError(f"{folder}: not a Windlass bundle: no readable {name}") from None
 
 
 def _json(folder: Path, name: str) -> dict[str, Any]:
@@ -223,5 +222,5 @@ def _json(folder: Path, name: str) -> dict[str, Any]:
     except ValueError:
         raise BundleError(f"{folder / name}: damaged: not valid JSON") from None
     if not isinstance(content, dict):
-        raise BundleError(f"{folder / name}: damaged: not what a bundle holds")
+        raise BundleError(f"{folder / name}: damaged: not a JSON object")
     return content

@@ -8,18 +8,33 @@ from typing import Annotated
 import typer
 
 from windlass import __version__
-from windlass.commands import chat, compare, language, look, speed, train, use
+from windlass.commands import (
+    bench,
+    chat,
+    compare,
+    demo,
+    doctor,
+    evaluate,
+    explain,
+    generate,
+    predict,
+    quantise,
+    recipes,
+    score,
+    train,
+)
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
 
-__all__ = ["app", "chat", "compare", "language", "look", "main", "speed", "train", "use"]
+__all__ = ["app", "main"]
 
-ORDER = (
-    *("train", "evaluate", "predict", "score", "generate", "chat", "explain"),
-    *("compare", "bench", "quantise", "doctor", "recipes", "demo"),
+COMMANDS = (
+    *(train, evaluate, predict, score, generate, chat, explain),
+    *(compare, bench, quantise, doctor, recipes, demo),
 )
-"""How help lists the commands: in the order a user needs them."""
-app.registered_commands.sort(key=lambda command: ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
+"""In the order of `--help`: that in which a user needs them."""
+_ORDER = [command.__name__ for command in COMMANDS]
+app.registered_commands.sort(key=lambda command: _ORDER.index(command.callback.__module__))
 
 
 def _version(show: bool) -> None:
@@ -38,19 +53,22 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; an error a user can mend is one line, not a traceback.
+    """Run the command line; an error that a user can fix is one line, not a traceback.
 
-    >>> callable(main)
-    True
+    >>> from unittest.mock import patch
+    >>> with patch("sys.argv", ["windlass", "recipes", "no-such-task"]):
+    ...     main()
+    Traceback (most recent call last):
+    SystemExit: 1
     """
     try:
         app()
     except WindlassError as error:
         say(f"windlass: {error}")
         sys.exit(1)
-    except OSError as error:  # no space, no permission; typer itself ends quietly where a pipe is closed
-        say(f"windlass: {error.filename or 'cannot go on'}: {error.strerror}")
+    except OSError as error:  # no space, no permission; typer handles a closed pipe
+        say(f"windlass: {error.filename or 'input or output failed'}: {error.strerror}")
         sys.exit(1)
     except KeyboardInterrupt:
-        say("stopped")
+        say("interrupted")
         sys.exit(130)

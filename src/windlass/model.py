@@ -12,29 +12,29 @@ from windlass.core.errors import RecipeError
 from windlass.core.fitting import Equal, Gives, Needs, Term, misfits
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Memory, Scored
-from windlass.encoders.base import Encoder, Sizes
+from windlass.encoders.base import Encoder, VocabularySizes
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.text import RecurrentEncoder
 from windlass.heads.base import Head, LossOptions
 from windlass.heads.kinds import HeadOptions, WritingOptions
 from windlass.heads.options import TextHeadOptions
-from windlass.heads.wiring import Allowed, Wiring
+from windlass.heads.wiring import AllowedTransitions, Wiring
 from windlass.nn.embedding import EmbeddingOptions
 
 
 class ModelOptions(Options):
-    """Encoder and decoder, and what they share.
+    """Encoder, head and decoder, and the tables they share.
 
     >>> ModelOptions().encoder.kind
     'recurrent'
     """
 
     encoder: EncoderOptions = RecurrentEncoder.Options()
-    head: HeadOptions = Field(WritingOptions(), description="what comes out; must fit the target")
-    decoder: TextHeadOptions | None = Field(None, description="what writes a text; there is none with another head")
+    head: HeadOptions = Field(WritingOptions(), description="predicts the target; must fit its kind")
+    decoder: TextHeadOptions | None = Field(None, description="of a text head; other heads have none")
     tie: Literal["none", "target", "all"] = Field(
         "none",
-        description="one table for the decoder's input and output (target), and the encoder's input too (all)",
+        description="tie the decoder's input and output embeddings (target), and the encoder's too (all)",
     )
 
     @field_validator("decoder")
@@ -47,7 +47,7 @@ class ModelOptions(Options):
 
     @property
     def source_embedding(self) -> EmbeddingOptions | None:
-        """How tokens of the source become vectors, if the encoder looks them up.
+        """The embedding of source tokens, if the encoder has one.
 
         >>> ModelOptions().source_embedding.kind
         'learned'
@@ -100,18 +100,18 @@ class Model(nn.Module):
         self.loss = loss
 
     def encode(self, batch: Batch) -> Memory:
-        """Read the inputs."""
+        """Encode the inputs."""
         memory: Memory = self.encoder(batch)
         return memory
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference: with packed weights, in 8 bits if `int8`, where the encoder offers them."""
+        """Encode for inference: with packed weights, in 8 bits if `int8`, if the encoder offers them."""
         return self.encoder.infer(batch, int8)
 
     def forward(self, batch: Batch, carry: Carry | None = None, sampling_prob: float = 0.0) -> Scored:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
-        `carry` is the state that running text goes on from; `sampling_prob` is that of scheduled sampling.
+        `carry` is the state after the previous batch of running text; `sampling_prob` is for scheduled sampling.
         """
         return self.head.score(self.encode(batch), batch, self.loss, carry, sampling_prob)
 
@@ -119,13 +119,13 @@ class Model(nn.Module):
 def build(
     options: ModelOptions,
     loss: LossOptions,
-    source_vocabulary: int | Sizes,
+    source_vocabulary: int | VocabularySizes,
     target_vocabulary: int,
-    allowed: Allowed | None = None,
+    allowed: AllowedTransitions | None = None,
 ) -> Model:
-    """Make a model of a recipe's options.
+    """Build a model from a recipe's options.
 
-    The source's vocabulary is a size, or one for each input by name; `allowed` says which tags may follow which.
+    `source_vocabulary` is a size, or one per named input; `allowed` holds the tag transitions that may occur.
 
     >>> model = build(ModelOptions(), LossOptions(), source_vocabulary=20, target_vocabulary=30)
     >>> model.head.output.weight.shape[0]

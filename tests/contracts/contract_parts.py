@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from windlass.core.errors import RecipeError
 from windlass.core.marks import EOS
-from windlass.core.options import members
+from windlass.core.options import Options, members
 from windlass.core.records import Batch, Padded
+from windlass.data.sides import SourceOptions
 from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.encoders.kinds import EncoderOptions
+from windlass.heads.options import ContextOptions, ReadoutOptions, TextHeadOptions
 from windlass.model import LossOptions, Model, ModelOptions, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
 from windlass.nn.embedding import EmbeddingOptions
+from windlass.recipe import Recipe, default, parse
+from windlass.tasks import TASKS
 
 torch.set_num_threads(1)  # products this small are slower on many threads than on one
 
@@ -28,48 +34,95 @@ SEARCHES = {
     "blocked beam": Beam(size=4, length_penalty=0, block_ngrams=1, length_factor=0.5, length_plus=2),
 }
 
-CELLS: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in members(CellOptions)} | {
-    "rnn relu": {"kind": "rnn", "activation": "relu"},
-    "rnn sigmoid": {"kind": "rnn", "activation": "sigmoid", "bias": False},
-    "rnn identity": {"kind": "rnn", "activation": "identity"},
-    "lstm sigmoid": {"kind": "lstm", "output": "sigmoid", "bias": False},
-    "lstm peepholes": {"kind": "lstm", "peepholes": True},
-    "gru before": {"kind": "gru", "reset": "before"},
-    "gru no bias": {"kind": "gru", "bias": False},
-    "convolution": {"kind": "convolution", "width": 8},  # wide enough to see from one chunk of a text into the next
-    "convolution relu": {"kind": "convolution", "width": 7, "activation": "relu"},
-}
-ENCODERS: dict[str, dict[str, Any]] = {
-    "convolution": {"kind": "convolution", "widths": [3]},
-    "convolutions": {"kind": "convolution", "widths": [1, 2, 4], "activation": "tanh"},
-    "convolution layers": {"kind": "convolution", "layers": 3, "connect": "residual", "activation": "gated"},
-    "attention": {"kind": "attention", "heads": 2, "hidden": 5, "layers": 1},
-    "attention after": {"kind": "attention", "heads": 3, "hidden": 5, "norm": "after", "positions": "learned"},
-    "attention over gru": {
-        **{"kind": "attention", "heads": 1, "hidden": 5, "layers": 1, "positions": "none"},
-        "below": {"cell": "gru", "size": 4},
-    },
-}
-CONTEXTS: dict[str, dict[str, Any]] = {
-    "none": {"context": "none", "start": "final"},
-    "summary": {"context": "summary", "start": "summary"},
-    "previous": {"context": {"kind": "attention", "score": {"kind": "additive", "size": 5}}},
-    "current": {
-        "context": {"kind": "attention", "query": "current", "score": {"kind": "additive", "size": 5}},
-        "readout": {"kind": "joined", "size": 5},
-    },
-}
+
+def parts(union: Any) -> dict[str, Options]:
+    """The tiny variants of every part in a union: by its kind, and by what sets a variant apart from the first."""
+    found: dict[str, Options] = {}
+    for kind, options in members(union).items():
+        first, *others = options.tiny()
+        for variant in (first, *others):
+            differs = [f for f in options.model_fields if getattr(variant, f) != getattr(first, f)]
+            found[" ".join([kind, *(f"{f}={_said(getattr(variant, f))}" for f in differs)])] = variant
+    return found
 
 
-def _score(kind: str, **more: Any) -> dict[str, Any]:
-    sizes = {"size": 5} if kind in ("additive", "mlp") else {}
-    keys = {"keys": H} if kind in ("dot", "scaled_dot", "cosine") else {}
-    return {"kind": kind, **sizes, **keys, **more}
+def _said(value: Any) -> str:
+    if not isinstance(value, Options):
+        return str(value)
+    if "kind" in type(value).model_fields:
+        return str(value.kind)
+    return "(" + " ".join(f"{f}={_said(v)}" for f, v in value if v != type(value).model_fields[f].default) + ")"
 
 
-def _attention(kind: str, query: str, feeding: bool, coverage: bool) -> dict[str, Any]:
+def first_variants(union: Any) -> dict[str, Options]:
+    return {name: options for name, options in parts(union).items() if " " not in name}
+
+
+USUAL = {task: default(task) for task in TASKS}
+TABLE = {"kind": "learned", "size": E}
+
+
+def fitting(task: str, model: dict[str, Any]) -> Recipe | None:
+    """The recipe of a task with such a model, from one of the kinds of source that it reads; None: nothing fits."""
+    target = USUAL[task]["target"]
+    for kind in TASKS[task].sources:
+        usual = USUAL[task]["source"] if USUAL[task]["source"]["kind"] == kind else {"kind": kind}
+        fields = members(SourceOptions)[kind].model_fields
+        for more in ({}, {"characters": False}) if "characters" in fields else ({},):
+            source = {**usual, **more}
+            joint = "joint" if source == target else "separate"
+            try:
+                return parse({"task": task, "source": source, "target": target, "vocabulary": joint, "model": model})
+            except RecipeError:
+                continue
+    return None
+
+
+def writes(encoder: dict[str, Any], decoder: dict[str, Any]) -> bool:
+    """Whether a text can be written so from a text."""
+    return fitting("text", {"encoder": encoder, "decoder": decoder}) is not None
+
+
+def plain(encoder: Options) -> dict[str, Any]:
+    """An encoder whose vectors are of another length than its states."""
+    return {**encoder.model_dump(), **({"embedding": TABLE} if "embedding" in type(encoder).model_fields else {})}
+
+
+CELLS = parts(CellOptions)
+SCORES = parts(AttentionOptions)
+READOUTS = parts(ReadoutOptions)
+ENCODERS = {name: plain(encoder) for name, encoder in parts(EncoderOptions).items()}
+STARTS = get_args(TextHeadOptions.model_fields["start"].annotation)
+
+
+def started(encoder: dict[str, Any], decoder: dict[str, Any], first: int = 0) -> dict[str, Any] | None:
+    """A decoder with the first start that fits, and a readout that fits if it has none; None: nothing fits."""
+    starts = STARTS[first % len(STARTS) :] + STARTS[: first % len(STARTS)]
+    readouts = [decoder["readout"]] if "readout" in decoder else READOUTS.values()
+    tried = ({**decoder, "start": start, "readout": readout} for start in starts for readout in readouts)
+    return next((each for each in tried if writes(encoder, each)), None)
+
+
+CONTEXTS: dict[str, dict[str, Any]] = {}
+for _n, (_name, _context) in enumerate(parts(ContextOptions).items()):
+    _decoder = started({"kind": "recurrent"}, {"context": _context}, first=3 - _n)
+    if _decoder is not None:  # or it is for another source than a text
+        CONTEXTS[_name] = _decoder
+PREVIOUS, CURRENT = (CONTEXTS[name] for name in ("attention", "attention query=current"))
+
+
+def sized(score: Options, query: int = H, keys: int = 2 * H) -> Options:
+    """A score for queries and keys of these sizes: with projected keys if it needs both to be of one size."""
+    try:
+        score.build(query, keys)
+    except RecipeError:
+        return score.model_copy(update={"keys": query})
+    return score
+
+
+def attending(kind: str, query: str, feeding: bool, coverage: bool) -> dict[str, Any]:
     readout = {"kind": "joined", "size": 5} if query == "current" else {"kind": "state"}
-    score = _score(kind, coverage=coverage)
+    score = sized(SCORES[kind]).model_copy(update={"coverage": coverage})
     return {
         "context": {"kind": "attention", "score": score, "query": query, "input_feeding": feeding},
         "readout": readout,
@@ -77,46 +130,44 @@ def _attention(kind: str, query: str, feeding: bool, coverage: bool) -> dict[str
     }
 
 
+ATTENDING = {
+    f"{kind} {query}{' fed' * feeding}{' covered' * coverage}": attending(kind, query, feeding, coverage)
+    for kind, query, feeding, coverage in product(SCORES, ("previous", "current"), (False, True), (False, True))
+}
+
+
 def _variants() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for (cell, given), (context, decoder) in product(CELLS.items(), CONTEXTS.items()):
-        if " " in cell and context in (
-            "summary",
-            "current",
-        ):  # the registered kinds alone go with every context
+    for (cell, options), (n, context) in product(CELLS.items(), enumerate(CONTEXTS)):
+        if " " in cell and n % 2:  # the first variant of a cell goes with every context, the others with half of them
             continue
-        if cell.startswith("convolution"):  # which has no state that a source could set
-            if context == "none":
-                continue
-            decoder = {**decoder, "start": "zeros"}
-        found[f"{cell} - {context}"] = {"encoder": {"cell": given}, "decoder": {"cell": given, **decoder}}
-    for cell, given in list(CELLS.items())[: len(members(CellOptions))]:
-        prefix = {"cell": given, "context": "none", "start": "learned"}
+        encoder = {"kind": "recurrent", "cell": options}
+        decoder = started(encoder, {**CONTEXTS[context], "cell": options}, STARTS.index(CONTEXTS[context]["start"]))
+        if decoder is not None:
+            found[f"{cell} - {context}"] = {"encoder": encoder, "decoder": decoder}
+    for cell, options in first_variants(CellOptions).items():
+        prefix = {"cell": options, "context": "none", "start": "learned"}
         found[f"{cell} - prefix"] = {"encoder": {"kind": "prefix"}, "decoder": prefix}
-    for name, given in ENCODERS.items():
-        found[name] = {"encoder": given, "decoder": {"start": "summary"}}
-        found[f"{name} - summary"] = {"encoder": given, "decoder": CONTEXTS["summary"]}
+    for (name, encoder), (context, usual) in product(ENCODERS.items(), list(CONTEXTS.items())[1:3]):
+        decoder = started(encoder, {**usual, "cell": "gru"}, STARTS.index("summary"))
+        if decoder is not None:
+            found[f"{name} encoder - {context}"] = {"encoder": encoder, "decoder": decoder}
     found["convolution tied"] = {
         **{"encoder": ENCODERS["convolution"], "tie": "all"},
         "decoder": {"readout": {"kind": "joined", "size": E}},
     }
-    for kind, query, feeding, coverage in product(
-        members(AttentionOptions), ("previous", "current"), (False, True), (False, True)
-    ):
-        name = f"{kind} {query}{' fed' * feeding}{' covered' * coverage}"
-        found[name] = {"encoder": {}, "decoder": _attention(kind, query, feeding, coverage)}
+    found |= {name: {"decoder": decoder} for name, decoder in ATTENDING.items()}
+    for (name, readout), (context, usual) in product(READOUTS.items(), CONTEXTS.items()):
+        decoder = started({"kind": "recurrent"}, {**usual, "readout": readout}, STARTS.index("summary"))
+        if decoder is not None and readout != usual["readout"]:
+            found[f"{name} - {context}"] = {"decoder": decoder}
     deep = {"kind": "deep", "size": 5}
-    additive = CONTEXTS["previous"]["context"]
-    projected = {"kind": "attention", "score": _score("bilinear", keys=3, values=4)}
+    additive = PREVIOUS["context"]
+    projected = {"kind": "attention", "score": {"kind": "bilinear", "keys": 3, "values": 4}}
     found |= {
-        "deep": {"decoder": {"readout": deep}},
-        "deep without context": {"decoder": {"readout": deep, "context": "none", "start": "final"}},
-        "deep summary": {"decoder": {"readout": deep, "context": "summary"}},
-        "joined summary": {"decoder": {"readout": {"kind": "joined", "size": 5}, "context": "summary"}},
         "no feedback": {"decoder": {"feedback": False, "context": "none", "start": "summary"}},
         "no feedback, summary": {"decoder": {"feedback": False, "context": "summary"}},
         "no feedback, attention": {"decoder": {"feedback": False, "context": additive, "embedding": None}},
-        "learned start": {"decoder": {"start": "learned"}},
         "projected values": {"decoder": {"context": projected}},
         "two layers": {"encoder": {"layers": 2}, "decoder": {"layers": 2, "start": "final"}},
         "more decoder layers": {"decoder": {"layers": 3, "start": "final"}},
@@ -129,17 +180,16 @@ def _variants() -> dict[str, dict[str, Any]]:
             "encoder": {"cell": {"kind": "leaky", "project": False}, "bidirectional": False, "layers": 2},
             "decoder": {
                 "cell": {"kind": "leaky", "project": False},
-                "context": {"kind": "attention", "score": _score("additive", values=2)},
+                "context": {"kind": "attention", "score": {"kind": "additive", "size": 5, "values": 2}},
             },
             "sizes": {"embedding": {"kind": "learned", "size": H}, "decoder_embedding": H - 2},
         },
     }
-    current = CONTEXTS["current"]
-    fed = {"context": {**current["context"], "input_feeding": True}, "readout": current["readout"]}
+    fed = attending("additive", "current", True, False)
     found |= {
         "copying": {"decoder": {"copying": True}},
-        "copying current": {"decoder": {**current, "copying": True}},
-        "copying fed covered": {"decoder": {**_attention("additive", "previous", True, True), "copying": True}},
+        "copying current": {"decoder": {**CURRENT, "copying": True}},
+        "copying fed covered": {"decoder": {**attending("additive", "previous", True, True), "copying": True}},
         "copying current fed": {"decoder": {**fed, "copying": True}},
         "copying deep": {"decoder": {"readout": deep, "copying": True, "cell": "lstm", "layers": 2}},
         "copying without feedback": {
@@ -152,9 +202,8 @@ def _variants() -> dict[str, dict[str, Any]]:
         stack = {"layers": 2, "connect": connect}
         found[connect] = {"encoder": stack, "decoder": {**stack, "start": "summary"}}
         found[f"{connect}, summary"] = {"encoder": stack, "decoder": {**stack, "context": "summary"}}
-    for kind in members(EmbeddingOptions):
-        if kind != "vectors":  # which is a learned or fixed table once it is loaded
-            found[f"{kind} embedding"] = {"encoder": {"embedding": kind}, "decoder": {"embedding": kind}}
+    for name, table in parts(EmbeddingOptions).items():
+        found[f"{name} embedding"] = {"encoder": {"embedding": table}, "decoder": {"embedding": table}}
     return found
 
 
@@ -167,22 +216,24 @@ def model(name: str) -> Model:
     return fresh(name)
 
 
-def fresh(name: str, seed: int = 0) -> Model:
+def model_options(name: str) -> ModelOptions:
     spec = VARIANTS[name]
-    torch.manual_seed(seed)
-    table = {"kind": "learned", "size": E}
     sizes = spec.get("sizes", {})
     encoder = spec.get("encoder", {})
-    if encoder.get("kind") != "prefix":
-        encoder = {"size": H, "embedding": sizes.get("embedding", table), **encoder}
     if encoder.get("kind", "recurrent") == "recurrent":
-        encoder = {"kind": "recurrent", "cell": "gru", **encoder}
+        given = {"kind": "recurrent", "cell": "gru", "size": H, "embedding": sizes.get("embedding", TABLE)}
+        encoder = {**given, **encoder}
     mine = {"kind": "learned", "size": sizes.get("decoder_embedding", E)}
-    decoder = {"cell": "gru", "size": H, "embedding": mine, "context": CONTEXTS["previous"]["context"]}
+    decoder = {"cell": "gru", "size": H, "embedding": mine, "context": PREVIOUS["context"]}
     decoder |= spec.get("decoder", {})
     if not decoder.get("feedback", True):
         decoder.pop("embedding")
-    options = ModelOptions.model_validate({"encoder": encoder, "decoder": decoder, "tie": spec.get("tie", "none")})
+    return ModelOptions.model_validate({"encoder": encoder, "decoder": decoder, "tie": spec.get("tie", "none")})
+
+
+def fresh(name: str, seed: int = 0) -> Model:
+    torch.manual_seed(seed)
+    options = model_options(name)
     made = build(options, LossOptions(), V, V).double().eval()
     with torch.no_grad():
         for parameter in made.parameters():

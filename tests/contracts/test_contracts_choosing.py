@@ -18,8 +18,8 @@ from windlass.heads.tags import TagsHead
 from windlass.model import LossOptions, Model, ModelOptions, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
+from windlass.nn.character_encoder import CharacterEncoderOptions
 from windlass.nn.pooling import PoolOptions
-from windlass.nn.spelling import SpellingOptions
 
 H, V = 5, 4
 WORDS = [[[4, 5], [6]], [[7, 4, 4]], [[5], [6, 7], [4]]]  # letters of words of three sentences
@@ -52,7 +52,7 @@ def _variants() -> dict[str, dict[str, Any]]:
     for output in ("softmax", "crf"):
         found[f"tags {output}"] = {"head": {"kind": "tags", "output": output}}
         found[f"tags {output} deep"] = {"head": {"kind": "tags", "output": output, "hidden": [3, 6]}}
-    for kind in members(SpellingOptions):
+    for kind in members(CharacterEncoderOptions):
         for head in ("label", "tags"):
             found[f"{head} spelling {kind}"] = {"head": head, "encoder": {"spelling": {"kind": kind, "embedding": 3}}}
     for kind in members(CellOptions):
@@ -221,7 +221,7 @@ def test_no_answer_is_more_probable_than_the_one_that_is_chosen(name):
     with torch.no_grad():
         memory = m.encode(given)
         if isinstance(m.head, TagsHead):
-            best = Padded(m.head.best(memory), memory.mask)
+            best = Padded(m.head.best_tags(memory), memory.mask)
         else:
             best = Padded.of(m.head(memory)[0].argmax(-1, keepdim=True).tolist())
         top = logprob(m, memory, best)

@@ -169,7 +169,7 @@ def test_a_document_with_nothing_in_it_gives_no_nan(name):
 @every
 def test_what_is_read_for_a_prediction_is_what_is_read_in_training(name):
     m = fresh(name)
-    m.encoder.keep_lower = True
+    m.encoder.keep_words = True
     with torch.no_grad():
         for given in (batch(m), batch(m, (1,)), batch(m, wider=2), batch(m, blank=True)):
             a, b = m.encode(given), m.encoder.infer(given)
@@ -184,11 +184,11 @@ def test_the_states_of_the_words_are_there_if_asked_for_a_sentence_after_the_oth
     given = batch(m)
     with torch.no_grad():
         assert "words" not in m.encode(given).parts
-        m.encoder.keep_lower = True
+        m.encoder.keep_words = True
         memory = m.encode(given)
         B, P, S = given.inputs["source"].mask.shape
         words = memory.parts["words"]
-        assert words.states.shape == (B, P * S, m.encoder.lower_size)
+        assert words.states.shape == (B, P * S, m.encoder.words.size)
         assert torch.equal(words.mask, given.inputs["source"].mask.flatten(1))
         assert not words.states[~words.mask].any()
         alone = m.encode(Batch({"source": Padded.nested([[DOCUMENTS[2][2]]])}, None, torch.arange(1)))
@@ -216,7 +216,7 @@ def test_of_a_long_document_no_graph_of_its_words_is_kept():
 
 def test_states_of_words_that_are_kept_pass_gradients_on():
     m = fresh("tags portions").train()
-    m.encoder.keep_lower = True
+    m.encoder.keep_words = True
     m.encode(batch(m)).parts["words"].states.sum().backward()
     assert m.encoder.embedding.table.grad.abs().sum() > 0
     assert m.encoder.sentences.first.weight_h.grad is None

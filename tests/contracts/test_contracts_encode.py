@@ -35,7 +35,7 @@ def test_what_is_read_for_a_search_is_what_is_read_in_training(name):
 
 @pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 @pytest.mark.parametrize(
-    "name", ["gru - previous", "lstm - none", "two layers", "residual", "one way", "gru no bias - none"]
+    "name", ["gru - attention", "lstm - none", "two layers", "residual", "one way", "gru bias=False - none"]
 )
 def test_in_float32_it_is_the_same_within_a_tolerance_and_in_8_bits_nearly(name):
     m = fresh(name).float()
@@ -52,7 +52,7 @@ def test_in_float32_it_is_the_same_within_a_tolerance_and_in_8_bits_nearly(name)
 
 
 def test_weights_that_changed_are_seen_by_the_next_reading():
-    m = fresh("gru - previous")
+    m = fresh("gru - attention")
     before = m.infer(batch()).states
     with torch.no_grad():
         m.encoder.stack.first.weight_h.mul_(2)

@@ -2,20 +2,18 @@
 
 from contextlib import nullcontext
 from functools import partial
-from itertools import product
 
 import contract_parts
 import pytest
 import torch
+from contract_parts import READOUTS
 
-from windlass.core.options import members
 from windlass.core.records import Batch, Padded
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import decode
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
-from windlass.nn.attention import AttentionOptions
-from windlass.nn.cells import GRU, LSTM, Convolution
+from windlass.nn.cells import GRU, LSTM
 from windlass.nn.fast.attention import FusedScore, TanhTape
 from windlass.nn.fast.decoder import FusedDecoder, Layer
 from windlass.nn.fast.recurrence import LstmTape
@@ -28,16 +26,18 @@ MASKS = {
     "an empty row": torch.arange(S) < torch.tensor([7, 0, 5, 1])[:, None],
     "holes": torch.tensor([[1, 0, 1, 1, 0, 1, 1]] * B) > 0,
 }
-FUSED = {
-    "lstm": LSTM.Options(),
-    "lstm without biases": LSTM.Options(bias=False),
-    "gru": GRU.Options(reset="after"),
-    "gru without biases": GRU.Options(reset="after", bias=False),
-    "lstm with weights left out": LSTM.Options(drop=0.5),
-    "gru with weights left out": GRU.Options(reset="after", drop=0.5),
-    "convolution": Convolution.Options(width=3),
-    "wide convolution": Convolution.Options(width=9, activation="tanh"),
-}
+
+
+def cells_with_a_fused_path():
+    """Every cell that offers to run over whole sequences in one piece, also with weights left out."""
+    for name, options in contract_parts.CELLS.items():
+        for drop in (0.0, 0.5) if "drop" in type(options).model_fields else (None,):
+            tried = options if drop is None else options.model_copy(update={"drop": drop})
+            if fast.fused(tried.build(I, H), torch.zeros(S, B, I), None, None, False) is not None:
+                yield f"{name}, weights left out" if drop else name, tried
+
+
+FUSED = dict(cells_with_a_fused_path())
 
 
 def outcome(way, cell, given, mask, reverse):
@@ -54,10 +54,8 @@ def outcome(way, cell, given, mask, reverse):
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
-@pytest.mark.parametrize(
-    ("kind", "mask"),  # a convolution knows padding at the end alone
-    [(k, m) for k, m in product(FUSED, MASKS) if "convolution" not in k or m != "holes"],
-)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("kind", FUSED)
 def test_fused_equals_step_by_step(kind, mask, reverse):
     torch.manual_seed(3)
     cell = FUSED[kind].build(I, H).double()
@@ -65,6 +63,10 @@ def test_fused_equals_step_by_step(kind, mask, reverse):
     given += [torch.randn(B, H, dtype=torch.float64, requires_grad=True) for _ in range(cell.parts)]
     for parameter in cell.parameters():  # biases start at zero: a fused way that drops them must be seen
         parameter.data += 0.3 * torch.randn_like(parameter)
+    real = None if MASKS[mask] is None else MASKS[mask].t()[..., None]
+    if cell.fused(given[0], given[1:], real, reverse) is None:
+        assert mask == "holes"  # a convolution knows padding at the end alone
+        return
     fused = outcome(cell.fused, cell, given, MASKS[mask], reverse)
     steps = outcome(lambda *a: stepwise(cell, *a), cell, given, MASKS[mask], reverse)
     for one, other in zip(fused, steps, strict=True):
@@ -83,14 +85,7 @@ def padded(rows):
     return Padded.of([[*row, 3] for row in rows])
 
 
-ATTENDING = [
-    f"{kind} {query}{fed}{covered}"
-    for kind, query, fed, covered in product(
-        members(AttentionOptions), ("previous", "current"), ("", " fed"), ("", " covered")
-    )
-]
 STACKS = {"one layer": {}, "two layers": {"layers": 2}, "residual": {"layers": 3, "connect": "residual"}}
-READOUTS = {"joined": {"kind": "joined", "size": 5}, "deep": {"kind": "deep", "size": 5}, "state": {"kind": "state"}}
 
 
 def gradients(model, batch, monkeypatch, by_steps):
@@ -132,7 +127,7 @@ def pairs(gold=False):
     return Batch({"source": source}, target, torch.arange(3), places if gold else None)
 
 
-@pytest.mark.parametrize("name", ATTENDING)
+@pytest.mark.parametrize("name", contract_parts.ATTENDING)
 def test_every_attention_fused_equals_its_steps(name, monkeypatch):
     same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
 
@@ -144,7 +139,7 @@ def test_the_usual_attention_is_fused(monkeypatch):
         assert not same(contract_parts.fresh(name).train(), contract_parts.batch(), monkeypatch)
 
 
-@pytest.mark.parametrize("name", [name for name in ATTENDING if "previous" in name])
+@pytest.mark.parametrize("name", [name for name in contract_parts.ATTENDING if "previous" in name])
 def test_attention_in_blocks_of_rows_equals_its_steps(name, monkeypatch):
     blocked = []
     monkeypatch.setattr("windlass.nn.fast.attention.block_rows", lambda keys: blocked.append(keys) or 2)
@@ -155,7 +150,8 @@ def test_attention_in_blocks_of_rows_equals_its_steps(name, monkeypatch):
 
 # Not a current query with the state alone as readout: the context would reach nothing.
 @pytest.mark.parametrize(
-    ("query", "readout"), [(q, r) for q in ("previous", "current") for r in READOUTS if (q, r) != ("current", "state")]
+    ("query", "readout"),
+    [(q, r) for q in ("previous", "current") for r in READOUTS if (q, r) != ("current", "state")],
 )
 @pytest.mark.parametrize("stack", list(STACKS))
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -196,7 +192,13 @@ def test_a_decoder_without_feedback_is_fused_too(monkeypatch):
 @pytest.mark.parametrize("query", ["previous", "current"])
 def test_locked_dropout_meets_a_fused_decoder_in_every_layer(query, monkeypatch):
     context = {"kind": "attention", "query": query, "input_feeding": True}
-    decoder = {"context": context, "layers": 2, "dropout": 0.5, "locked": True, "readout": READOUTS["joined"]}
+    decoder = {
+        "context": context,
+        "layers": 2,
+        "dropout": 0.5,
+        "locked": True,
+        "readout": READOUTS["joined"],
+    }
     assert same(made(decoder), pairs(), monkeypatch)
 
 
@@ -208,7 +210,11 @@ def test_weights_that_are_left_out_are_left_out_of_every_layer_of_a_fused_decode
         places = torch.arange(weight.numel()).view_as(weight) % 3 > 0
         return weight * places / (1 - share)
 
-    decoder = {"context": {"kind": "attention", "input_feeding": True}, "layers": 2, "readout": READOUTS["joined"]}
+    decoder = {
+        "context": {"kind": "attention", "input_feeding": True},
+        "layers": 2,
+        "readout": READOUTS["joined"],
+    }
     batch, right = pairs(), {}
     for share in (0.0, 0.5):
         model = made({**decoder, "cell": {"kind": cell, "drop": share}})

@@ -94,7 +94,7 @@ def test_in_8_bits_too_the_batch_matters_within_a_tolerance_only(name):
 
 
 def test_weights_that_changed_are_seen_by_the_next_search():
-    m, given = fresh("gru - previous"), batch()
+    m, given = fresh("gru - attention"), batch()
     before = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     with torch.no_grad():
         m.head.output.bias[4] += 50
@@ -103,7 +103,7 @@ def test_weights_that_changed_are_seen_by_the_next_search():
 
 
 def test_a_copy_of_a_head_has_packed_weights_of_its_own():
-    m, given = fresh("gru - previous"), batch()
+    m, given = fresh("gru - attention"), batch()
     before = search([Member(m.head, m.encode(given), given)], SearchRequest(SEARCHES["greedy"]))
     again = copy.deepcopy(m)
     with torch.no_grad():
@@ -115,7 +115,7 @@ def test_a_copy_of_a_head_has_packed_weights_of_its_own():
 
 
 def test_packed_weights_go_with_their_head():
-    m = fresh("gru - previous").eval()
+    m = fresh("gru - attention").eval()
     kept = weakref.ref(fast.inference(m.head).weights)
     assert fast.inference(m.head).weights is kept()
     assert fast.inference(m.head, int8=True).weights is not kept()
@@ -132,7 +132,7 @@ def test_packed_weights_go_with_their_head():
 
 
 def test_a_model_keeps_nothing_packed_in_what_is_copied_or_saved():
-    m = fresh("gru - previous").eval()
+    m = fresh("gru - attention").eval()
     before = set(vars(m.head)), set(vars(m.encoder))
     fast.inference(m.head)
     m.infer(batch())
@@ -140,7 +140,7 @@ def test_a_model_keeps_nothing_packed_in_what_is_copied_or_saved():
 
 
 def test_while_fast_paths_are_disabled_a_search_takes_the_steps_of_the_head(monkeypatch):
-    m, given = fresh("gru - previous").eval(), batch()
+    m, given = fresh("gru - attention").eval(), batch()
     right = search([Member(m.head, m.infer(given), given)], SearchRequest(SEARCHES["beam"]))
     monkeypatch.setattr("windlass.heads.fast.inference.InferenceDecoder.step", None)
     monkeypatch.setattr("windlass.nn.fast.stack.InferenceStack.__call__", None)
@@ -150,7 +150,7 @@ def test_while_fast_paths_are_disabled_a_search_takes_the_steps_of_the_head(monk
 
 
 def test_where_a_table_of_all_tokens_would_be_too_large_the_steps_are_the_same(monkeypatch):
-    m = fresh("deep")
+    m = fresh("deep - attention")
     memory = m.encode(batch())
     monkeypatch.setattr("windlass.heads.fast.inference.LARGEST_TABLE", 0)
     with torch.no_grad():
@@ -202,7 +202,7 @@ def test_without_8_bit_or_onednn_products_torch_multiplies(monkeypatch):
     assert torch.allclose(product(x), x @ weight.t(), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gru - previous", "bilinear current fed", "lstm - prefix", "mlp previous covered"])
+@pytest.mark.parametrize("name", ["gru - attention", "bilinear current fed", "lstm - prefix", "mlp previous covered"])
 def test_sentences_that_are_done_before_others_stay_or_leave_without_a_trace(name):
     """In a batch this large, those that are done wait until it pays to make it smaller."""
     m = fresh(name, seed=3)

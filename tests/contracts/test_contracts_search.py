@@ -124,7 +124,7 @@ def test_in_float32_the_batch_matters_within_a_tolerance_only(name):
 
 
 @pytest.mark.parametrize("way", SEARCHES)
-@pytest.mark.parametrize("name", ["gru - previous", "lstm - none", "leaky - prefix", "no feedback, summary"])
+@pytest.mark.parametrize("name", ["gru - attention", "lstm - none", "leaky - prefix", "no feedback, summary"])
 def test_lists_are_best_first_without_doubles_and_within_the_limit(name, way):
     for hypotheses, limit in zip(found(model(name), batch(), way), (4, 3, 3), strict=True):
         if way != "greedy":

@@ -11,7 +11,7 @@ from windlass.data.sentences import LineSentences, OwnSentences, PatternSentence
 from windlass.data.sides import SideOptions, Sides
 from windlass.data.sides.document import DocumentOptions, DocumentSource
 from windlass.data.sides.label import LabelOptions, LabelTarget
-from windlass.training.team import share
+from windlass.training.data_parallel import shard_batch
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,6 @@ def test_tags_of_sentences_may_be_a_list_and_must_be_as_many(tmp_path):
 def test_a_batch_of_documents_is_shared_among_processes():
     sides = Sides(fitted(), LabelTarget.fit(LabelOptions(), ["x"]))
     rows = [sides.encode(text, "x") for text in (("a b c", "a", "b"), ("a",), ("b c", "d"))]
-    parts = share(sides.collate(rows, [0, 1, 2]), 2)
+    parts = shard_batch(sides.collate(rows, [0, 1, 2]), 2)
     assert [part.batch.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
     assert parts[1].batch.inputs["source"].values.shape[1] == 1

@@ -58,7 +58,7 @@ def test_a_page_has_every_sentence_with_its_weight_and_nothing_runs(tmp_path):
     assert "&lt;b&gt;" in page
     text = re.sub(r"<[^>]+>", "", page[page.index("<article>") :])
     assert "80.0 %He said &quot;no&quot; &amp; left." in text.replace("\n", "")
-    assert "7 words more are not read" in page
+    assert "7 more words are not read" in page
     assert page.count('class="sentence"') == 2
     assert "http" not in page  # it needs nothing from elsewhere
 
@@ -74,7 +74,7 @@ def test_tags_stand_beside_their_sentences(tmp_path):
 
 def test_a_model_that_weighs_nothing_is_told_so(tmp_path):
     plain = Prediction("x", LabelAnswer(("x",), (1.0,), {"x": 1.0}), sentences(("a",), ("a",)))
-    with pytest.raises(WindlassError, match="nothing to shade"):
+    with pytest.raises(WindlassError, match="no attention to draw"):
         draw([plain], tmp_path / "a.html")
     with pytest.raises(WindlassError, match=r"\.gif"):
         draw([DOCUMENT], tmp_path / "a.gif")

@@ -16,7 +16,7 @@ from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
-from windlass.nn.copying import copied, mixed_logprob, mixture
+from windlass.nn.copying import copy_mixture, copy_share, mixed_logprob
 from windlass.nn.fast import loss as blocks
 from windlass.nn.loss import copy_loss, cross_entropy
 
@@ -27,13 +27,13 @@ def test_a_mixture_by_hand():
     # Written: softmax of (0, log 3) is (1/4, 3/4), of which 80 per cent. Copied: 20 per cent of the weights.
     logits, gate = torch.tensor([[0.0, math.log(3)]]), torch.tensor([math.log(4)])
     weights, held = torch.tensor([[0.5, 0.1, 0.4]]), torch.tensor([[1, 2, 1]])
-    p = mixture(logits, gate, weights, held, more=2).exp()[0].tolist()
+    p = copy_mixture(logits, gate, weights, held, oov=2).exp()[0].tolist()
     assert p == pytest.approx([0.8 / 4, 0.8 * 3 / 4 + 0.2 * 0.9, 0.2 * 0.1, 0.0])
 
 
 def test_what_can_neither_be_written_nor_copied_is_impossible_and_harms_no_gradient():
     logits, gate = torch.zeros(1, 2, requires_grad=True), torch.zeros(1, requires_grad=True)
-    logp = mixture(logits, gate, torch.ones(1, 1), torch.zeros(1, 1, dtype=torch.long), more=1)
+    logp = copy_mixture(logits, gate, torch.ones(1, 1), torch.zeros(1, 1, dtype=torch.long), oov=1)
     assert logp[0, 2] == -torch.inf
     logp[0, 0].backward()
     assert logits.grad.isfinite().all()
@@ -42,7 +42,9 @@ def test_what_can_neither_be_written_nor_copied_is_impossible_and_harms_no_gradi
 
 def test_the_copied_share_counts_every_place_that_holds_the_token():
     weights = torch.tensor([[[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]])
-    assert copied(weights, torch.tensor([[7, 4, 7]]), torch.tensor([[7, 9]]))[0].tolist() == pytest.approx([0.7, 0.0])
+    assert copy_share(weights, torch.tensor([[7, 4, 7]]), torch.tensor([[7, 9]]))[0].tolist() == pytest.approx(
+        [0.7, 0.0]
+    )
 
 
 def case(M=7, R=3, dtype=torch.float64):
@@ -184,9 +186,9 @@ def test_copying_without_attention_is_refused():
 
 def test_a_batch_that_does_not_say_what_its_places_hold_is_refused():
     m, batch = read([[4]])
-    with pytest.raises(RecipeError, match="what the places of its source hold"):
+    with pytest.raises(RecipeError, match="the ids of its source tokens"):
         head().begin(m)
-    with pytest.raises(RecipeError, match="what the places of its source hold"):
+    with pytest.raises(RecipeError, match="the ids of its source tokens"):
         head().begin(m, replace(batch, inputs={"source": batch.inputs["source"]}))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from windlass.core.records import Batch, Padded
-from windlass.encoders.document import HierarchicalEncoder, ends
+from windlass.encoders.document import HierarchicalEncoder, end_states
 from windlass.heads.label import LabelHead, LabelHeadOptions
 
 # One unit at every level, one direction, identity cells: h_t = w x_t + u h_{t-1}. All sums can be done on paper.
@@ -95,8 +95,8 @@ def test_attention_at_both_levels_is_the_document_vector():
 def test_both_ends_are_the_last_place_forwards_and_the_first_backwards():
     states = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]] * 3)
     mask = torch.tensor([[True, True, True], [False, True, False], [False, False, False]])
-    assert ends(states * mask[..., None], mask, True).tolist() == [[5, 2], [3, 4], [0, 0]]
-    assert ends(states * mask[..., None], mask, False).tolist() == [[5, 6], [3, 4], [0, 0]]
+    assert end_states(states * mask[..., None], mask, True).tolist() == [[5, 2], [3, 4], [0, 0]]
+    assert end_states(states * mask[..., None], mask, False).tolist() == [[5, 6], [3, 4], [0, 0]]
 
 
 def test_ends_as_the_vector_of_a_sentence_are_those_of_its_own_network():

@@ -190,7 +190,7 @@ def test_without_positions_the_order_is_not_seen_and_with_any_it_is():
 
 
 def test_learned_positions_say_when_a_text_is_too_long():
-    with pytest.raises(DataError, match=r"a source of 4 places, but model\.encoder\.longest is 3"):
+    with pytest.raises(DataError, match=r"the source has 4 tokens, but model\.encoder\.longest is 3"):
         LearnedPositions(3, 2)(4)
 
 

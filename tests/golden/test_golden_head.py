@@ -73,7 +73,7 @@ def by_equation(model, row, context, readout, start, query="previous", feeding=F
 
         def attend(q, received):
             keys = head.attention.prepare(memory)
-            given = received[:, None] if head.covering else None
+            given = received[:, None] if head.uses_coverage else None
             found, weights = head.attention(q[:, None], keys, given)
             return found[:, 0], weights[:, 0]
 

@@ -9,8 +9,8 @@ from chain_path import path_score
 from windlass.core.records import Batch, Memory, Padded
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.tags import TagsHead, TagsHeadOptions
-from windlass.nn.pooling import Attended, Ends, Last, Max, Mean
-from windlass.nn.spelling import ConvolutionSpelling, RecurrentSpelling
+from windlass.nn.character_encoder import CharacterCNN, CharacterRNN
+from windlass.nn.pooling import AttentionPooling, Ends, Last, Max, Mean
 
 STATES = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [7.0, 7.0]], [[5.0, 0.0], [9.0, 9.0], [9.0, 9.0]]])
 MASK = torch.tensor([[True, True, False], [True, False, False]])
@@ -40,7 +40,7 @@ def test_the_maximum_is_taken_unit_by_unit():
 
 
 def test_attention_with_a_learned_query_is_a_softmax_of_its_products():
-    pool = Attended.Options(score={"kind": "dot"}).build(2)
+    pool = AttentionPooling.Options(score={"kind": "dot"}).build(2)
     with torch.no_grad():
         pool.query.copy_(torch.tensor([0.5, 0.25]))
     vector, weights = pool(MEMORY)
@@ -87,7 +87,7 @@ def test_the_loss_of_tags_together_is_that_of_the_whole_sequence():
     batch = aimed([[2, 1], [0]])
     emissions = head.output(memory.states)
     chain = head.crf(head.scheme)
-    by_hand = chain.partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
+    by_hand = chain.log_partition(emissions, memory.mask) - path_score(chain, emissions, target.values, target.mask)
     assert torch.isclose(head.score(memory, batch).loss_sum, by_hand.sum())
     assert torch.allclose(head.sequence_logprob(memory, target), -by_hand)
     assert [h.score for h in head.force(memory, batch)] == pytest.approx((-by_hand).tolist())
@@ -98,12 +98,12 @@ def test_a_scheme_keeps_the_best_tags_well_formed_even_one_by_one():
     with torch.no_grad():
         head.output[0].weight.zero_()
         head.output[0].bias.copy_(torch.tensor([0.0, 5.0]))  # the second tag is always likelier, but cannot begin
-    assert head.best(MEMORY)[0, :2].tolist() == [0, 0]
+    assert head.best_tags(MEMORY)[0, :2].tolist() == [0, 0]
 
 
 def test_letters_are_read_from_both_ends():
     torch.manual_seed(1)
-    spelling = RecurrentSpelling.Options(size=3, embedding=2, cell="rnn").build(letters=9)
+    spelling = CharacterRNN.Options(size=3, embedding=2, cell="rnn").build(characters=9)
     letters = Padded.nested([[[4, 5, 6], [7]], [[6, 5]]])
     found = spelling(letters)
     for place, word in (((0, 0), [4, 5, 6]), ((0, 1), [7]), ((1, 0), [6, 5])):
@@ -114,7 +114,7 @@ def test_letters_are_read_from_both_ends():
 
 
 def test_a_filter_answers_where_it_fits_best():
-    spelling = ConvolutionSpelling.Options(size=1, embedding=1, width=2).build(letters=9)
+    spelling = CharacterCNN.Options(size=1, embedding=1, width=2).build(characters=9)
     with torch.no_grad():
         spelling.table.copy_(torch.arange(9.0)[:, None])
         spelling.filters.weight.copy_(torch.tensor([[[1.0, -1.0]]]))

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from windlass.baseline.ngram import KneserNey
-from windlass.baseline.window import Window
-from windlass.inference.language import logprobs, text_metrics, tiny, token_logprobs
+from windlass.baseline.window import WindowModel
+from windlass.inference.likelihood import logprobs, text_metrics, tiny_lm, token_logprobs
 from windlass.metrics.likelihood import likelihood
 
 A, B, C = 4, 5, 6  # the first ids of a vocabulary
@@ -27,7 +27,7 @@ def test_perplexity_and_bits_by_hand():
 
 
 def test_a_model_that_knows_nothing_has_the_size_of_its_vocabulary_as_perplexity():
-    bundle = tiny()
+    bundle = tiny_lm()
     with torch.no_grad():
         bundle.model.head.output.weight.zero_()
         bundle.model.head.output.bias.zero_()
@@ -101,12 +101,12 @@ def test_kneser_ney_scores_a_text_as_it_does_its_tokens_one_by_one_and_survives_
     model = KneserNey.fit([text], 7, 3)
     whole = model.logprobs([held])
     assert whole == pytest.approx([model.logprobs([held[: n + 1]])[-1] for n in range(len(held))])
-    assert np.array_equal(KneserNey.of(model.arrays()).logprobs([held]), whole)
+    assert np.array_equal(KneserNey.from_arrays(model.arrays()).logprobs([held]), whole)
     assert np.allclose(model.logprobs([held, held]), [*whole, *whole])  # texts do not see each other
 
 
 def test_a_window_sums_to_one_sees_so_many_tokens_and_no_more():
-    model = Window.fit([[A, B, C] * 30], 7, length=2, size=4, hidden=8)
+    model = WindowModel.fit([[A, B, C] * 30], 7, length=2, size=4, hidden=8)
     total = sum(math.exp(model.logprobs([[A, B, w]])[-1]) for w in range(7))
     assert total == pytest.approx(1, abs=1e-5)
     far = [model.logprobs([[first, A, B, C]])[-1] for first in (A, B)]
@@ -116,7 +116,7 @@ def test_a_window_sums_to_one_sees_so_many_tokens_and_no_more():
 
 
 def test_a_text_in_rows_counts_every_token_once_and_scores_as_in_one_row():
-    bundle = tiny()
+    bundle = tiny_lm()
     ids = random.Random(1).choices([4, 5, 6], k=5001)
     one, rows = logprobs([bundle], ids), logprobs([bundle], ids, rows=4)
     assert one.shape == rows.shape == (5001,)
@@ -124,7 +124,7 @@ def test_a_text_in_rows_counts_every_token_once_and_scores_as_in_one_row():
 
 
 def test_an_ensemble_is_the_mean_of_probabilities():
-    first, second = tiny(), tiny()
+    first, second = tiny_lm(), tiny_lm()
     with torch.no_grad():
         second.model.head.output.bias[5] += 2
     p, q, both = (token_logprobs(models, ["abcab"])[0][1].exp() for models in ([first], [second], [first, second]))

@@ -28,7 +28,7 @@ def by_rows(cell, given, reverse=False):
     finals = []
     for b in range(B):
         n = int(MASK[b].sum())
-        state = cell.zeros(1, given)
+        state = cell.zero_state(1, given)
         for t in reversed(range(n)) if reverse else range(n):
             state = cell.step(cell.project(given[b : b + 1, t]), state)
             out[b, t] = state[0]
@@ -166,7 +166,7 @@ def test_weights_with_the_state_are_left_out_in_training_by_one_mask_for_all_ste
 
 def test_between_layers_the_dropped_output_is_what_the_next_layer_reads():
     stack = made(cell="gru", dropout=0.5, locked=True, layers=2).train()
-    state = stack.begin(tuple(cell.zeros(B, x()) for cell in stack.cells))
+    state = stack.begin(tuple(cell.zero_state(B, x()) for cell in stack.cells))
     low, _ = by_steps(stack.cells[0], x())
     high, _ = by_steps(stack.cells[1], low * state.masks[0][:, None])
     outputs, _ = stack(x(), None, state)
@@ -183,14 +183,14 @@ def test_outside_training_nothing_is_dropped(locked):
     assert not dropped(stack).any()
     plain = made(cell="gru", layers=2)
     assert torch.equal(stack(x())[0], plain(x())[0])
-    assert stack.begin(tuple(cell.zeros(B, x()) for cell in stack.cells)).masks == ()
+    assert stack.begin(tuple(cell.zero_state(B, x()) for cell in stack.cells)).masks == ()
 
 
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("connect", ["plain", "residual", "highway"])
 def test_step_by_step_is_the_whole_sequence(connect, locked):
     stack = made(cell="lstm", layers=2, connect=connect, dropout=0.3 if locked else 0, locked=locked).train()
-    state = stack.begin(tuple(cell.zeros(B, x()) for cell in stack.cells))
+    state = stack.begin(tuple(cell.zero_state(B, x()) for cell in stack.cells))
     whole, final = stack(x(), None, state)
     for t in range(S):
         y, state = stack.step(stack.first.project(x()[:, t]), state)

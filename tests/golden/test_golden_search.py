@@ -9,10 +9,10 @@ import torch
 from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Hypothesis, Member, Memory, Padded, Record
-from windlass.decoding.choose import block_ngrams, draw, uniform
+from windlass.decoding.ensemble import Ensemble
 from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.decoding.sampling import block_ngrams, draw, uniform
 from windlass.decoding.search import SearchRequest, search, stream
-from windlass.decoding.walk import Walker
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 
@@ -336,10 +336,10 @@ def test_a_rows_samples_go_with_its_key_and_not_with_its_place():
 
 def test_an_ensemble_is_the_mean_of_probabilities():
     heads, given = [head(1), head(2), head(3)], memory()
-    walker = Walker([Member(each, given) for each in heads])
-    walk = walker.begin()
+    ensemble = Ensemble([Member(each, given) for each in heads])
+    state = ensemble.begin()
     tokens = torch.tensor([BOS, 4, 5, 6])
-    together, _, weights = walker.step(tokens, walk)
+    together, _, weights = ensemble.step(tokens, state)
     each = [h.step(tokens, *reversed(h.begin(given))) for h in heads]
     mean = sum(logp.exp() for logp, _, _ in each) / 3
     assert torch.allclose(together.exp(), mean, rtol=1e-12, atol=0)
@@ -494,7 +494,7 @@ def test_a_stream_takes_a_step_only_when_its_token_is_wanted():
 
 
 def test_a_beam_cannot_be_streamed():
-    with pytest.raises(RecipeError, match="beam search finds its output at the end"):
+    with pytest.raises(RecipeError, match="beam search knows its output only at the end"):
         streamed(alone(), Beam())
 
 

@@ -17,7 +17,6 @@ from windlass.decoding.search import SearchRequest, search
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.metrics.trees import bracket_f1
-from windlass.nn import fast
 
 PLAIN = ("(S", "(N", ")", "_", "(T _)")
 LABELLED = ("(S", "(N", ")S", ")N", "(T _)")

@@ -9,7 +9,7 @@ from pathlib import Path
 import windlass
 from toy import SMALL, Pairs, accuracy, learn, strings
 from windlass.data.readers import read
-from windlass.inference.evaluate import alignment_figures
+from windlass.inference.evaluate import alignment_metrics
 
 PHONES = {"sh": "ʃ", "ch": "tʃ", "th": "θ", "s": "s", "t": "t", "c": "k", "a": "a", "e": "e", "ee": "iː"}
 
@@ -82,7 +82,7 @@ def test_gold_alignments_teach_the_attention_where_to_look(tmp_path):
         settings = SMALL | reading | {"loss.alignment": weight, "train.epochs": 10}
         model = windlass.fit(file, task="text", settings=settings, quiet=True)
         held = read(file, model.bundle.recipe.data).examples[:60]
-        figures, diagonal = alignment_figures(model.bundle, held)
+        figures, diagonal = alignment_metrics(model.bundle, held)
         rates[weight] = figures["aer"]
     assert rates[1.0] <= 2
     assert rates[0.0] >= rates[1.0] + 5

@@ -59,5 +59,5 @@ def test_a_pair_without_links_is_not_an_error():
 
 
 def test_unequal_counts_are_refused():
-    with pytest.raises(DataError, match="2 pairs cannot be scored against 1 sure"):
+    with pytest.raises(DataError, match="2 predicted alignments, but 1 sure"):
         alignment_error_rate([set(), set()], [set()])

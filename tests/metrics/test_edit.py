@@ -64,27 +64,27 @@ def test_thirteen_thousand_names_take_less_than_a_second():
     assert time.perf_counter() - start < 1
 
 
-def test_word_error_rate_counts_items_that_match_no_answer():
-    said = ["k æ t", "d ɔ g", "b ɜː d"]  # right, the second of two answers, wrong
-    assert word_error_rate(said, REFERENCES)["wer"] == pytest.approx(100 / 3)
-    assert accuracy(said, REFERENCES)["accuracy"] == pytest.approx(200 / 3)
+def test_word_error_rate_counts_items_that_match_no_reference():
+    predictions = ["k æ t", "d ɔ g", "b ɜː d"]  # correct, the second of two references, wrong
+    assert word_error_rate(predictions, REFERENCES)["wer"] == pytest.approx(100 / 3)
+    assert accuracy(predictions, REFERENCES)["accuracy"] == pytest.approx(200 / 3)
 
 
 def test_phone_error_rate_sums_before_it_divides():
-    said = [
+    predictions = [
         "k a t s",
         "d ɔ g",
         "b ɜː d",
-    ]  # 2 edits of 3, 0 of 3, 1 of 4: a mean of rates would give another figure
-    assert phone_error_rate(said, REFERENCES)["per"] == pytest.approx(100 * 3 / 10)
+    ]  # 2 edits of 3, 0 of 3, 1 of 4: a mean of rates would differ
+    assert phone_error_rate(predictions, REFERENCES)["per"] == pytest.approx(100 * 3 / 10)
 
 
-def test_the_nearest_answer_lends_its_length():
+def test_the_length_is_that_of_the_closest_reference():
     assert phone_error_rate(["a b c"], [["x y", "a b c d"]])["per"] == pytest.approx(25)  # not 3 of 2
     assert character_error_rate(["abc"], [["xy", "abcd"]])["cer"] == pytest.approx(25)
 
 
-def test_of_equally_near_answers_the_first_lends_its_length():
+def test_ties_go_to_the_first_reference():
     assert phone_error_rate(["a b"], [["a", "a b c"]])["per"] == pytest.approx(100)
     assert phone_error_rate(["a b"], [["a b c", "a"]])["per"] == pytest.approx(100 / 3)
 
@@ -118,13 +118,13 @@ def test_characters_are_counted_composed():
     assert character_error_rate(["서"], [[decomposed]]) == {"cer": 50.0}
 
 
-def test_the_width_of_white_space_makes_no_difference_but_its_place_does():
+def test_runs_of_whitespace_are_one_space():
     assert word_error_rate([" k a  t "], [["k a t"]]) == {"wer": 0.0}
     assert word_error_rate(["ka t"], [["k a t"]]) == {"wer": 100.0}
 
 
 @pytest.mark.parametrize(
-    ("said", "answers", "word"),
+    ("predictions", "references", "message"),
     [
         (["a"], [], "1 predictions but 0 references"),
         ([], [], "nothing to score"),
@@ -133,6 +133,6 @@ def test_the_width_of_white_space_makes_no_difference_but_its_place_does():
     ],
 )
 @pytest.mark.parametrize("metric", [accuracy, word_error_rate, phone_error_rate, character_error_rate])
-def test_what_cannot_be_scored_is_refused(metric, said, answers, word):
-    with pytest.raises(DataError, match=word):
-        metric(said, answers)
+def test_what_cannot_be_scored_is_refused(metric, predictions, references, message):
+    with pytest.raises(DataError, match=message):
+        metric(predictions, references)

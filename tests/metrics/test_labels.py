@@ -21,7 +21,7 @@ def test_a_label_that_is_only_predicted_lowers_the_mean():
     assert macro_f1(["a", "c"], [["a"], ["a"]])["macro_f1"] == pytest.approx(100 * (2 / 3) / 2)
 
 
-def test_one_of_several_right_labels_is_right():
+def test_any_of_several_references_is_correct():
     assert confusion(["b"], [["a", "b"]]) == {("b", "b"): 1}
 
 
@@ -44,7 +44,7 @@ def test_spans_are_read_as_conlleval_reads_them(tags, expected):
     assert spans(tags.split()) == expected
 
 
-def test_figures_of_spans_are_over_all_sentences_together():
+def test_span_scores_are_over_all_sentences():
     found = ["B-x O", "B-x B-y"]
     right = [["B-x O"], ["O B-x"]]
     assert span_f1(found, right) == pytest.approx({"span_f1": 40.0, "span_precision": 100 / 3, "span_recall": 50.0})
@@ -55,12 +55,12 @@ def test_a_span_counts_only_whole():
     assert span_f1(["B-x I-x O"], [["B-x I-x I-x"]])["span_f1"] == 0
 
 
-def test_nothing_found_and_nothing_to_find_is_no_division_by_zero():
+def test_no_spans_are_no_division_by_zero():
     assert span_f1(["O O"], [["O O"]])["span_f1"] == 0
 
 
 def test_tags_of_other_words_are_refused():
-    with pytest.raises(DataError, match="sentence 2: 1 tags, but 2 are right"):
+    with pytest.raises(DataError, match="sentence 2: 1 predicted tags, but 2 gold tags"):
         tag_accuracy(["A", "A"], [["A"], ["A B"]])
 
 
@@ -97,7 +97,7 @@ def test_what_is_ill_formed_is_named(scheme, tags, said):
     assert fault(scheme, tags.split()) == said
 
 
-def test_a_scheme_is_told_by_its_tags():
+def test_a_scheme_is_recognised_by_its_tags():
     assert told(["B-x", "O"]) == "BIO"
     assert told(["B-x", "E-x"]) == "BIOES"
     assert told(["O", "NOUN"]) == "none"

@@ -6,8 +6,8 @@ import pytest
 
 from windlass.core.errors import DataError
 from windlass.metrics import METRICS, score
-from windlass.metrics.rouge import common, rouge
-from windlass.metrics.variety import distinct
+from windlass.metrics.diversity import distinct
+from windlass.metrics.rouge import lcs_length, rouge
 
 
 def test_rouge_by_hand():
@@ -19,12 +19,12 @@ def test_rouge_by_hand():
     assert found["rouge_l"] == pytest.approx(100 * 2 * 5 / 13)
 
 
-def test_the_order_of_words_counts_for_pairs_and_for_the_longest_run_alone():
+def test_word_order_counts_for_bigrams_and_the_longest_common_subsequence():
     found = rouge(["b a"], [["a b"]])
     assert found == {"rouge_1": 100.0, "rouge_2": 0.0, "rouge_l": 50.0}
 
 
-def test_a_word_said_twice_counts_as_often_as_the_right_answer_has_it():
+def test_counts_are_clipped_to_those_of_the_reference():
     assert rouge(["a a a a"], [["a b"]])["rouge_1"] == pytest.approx(100 * 2 * 1 / 6)
 
 
@@ -37,7 +37,7 @@ def test_letters_of_every_script_are_words():
     assert rouge(["Großer Gott"], [["großer gott"]])["rouge_l"] == 100
 
 
-def test_a_figure_is_the_mean_over_items_of_the_best_right_answer():
+def test_a_score_is_the_mean_over_items_of_the_best_reference():
     assert rouge(["a b", "c"], [["x", "a b"], ["d"]])["rouge_1"] == 50
 
 
@@ -55,7 +55,7 @@ def test_the_longest_common_subsequence_is_that_of_the_table():
         for i, x in enumerate(a):
             for j, y in enumerate(b):
                 table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
-        assert common(a, b) == table[-1][-1]
+        assert lcs_length(a, b) == table[-1][-1]
 
 
 def test_distinct_by_hand():
@@ -65,6 +65,6 @@ def test_distinct_by_hand():
     assert distinct([""], [["x"]]) == {"distinct_1": 0.0, "distinct_2": 0.0}
 
 
-def test_they_are_known_by_name_and_more_is_better():
+def test_they_are_registered_and_higher_is_better():
     assert list(score(["rouge_2", "distinct_1"], ["a"], [["a"]])) == ["rouge_2", "distinct_1"]
     assert all(METRICS[name].higher_is_better for name in ("rouge_1", "rouge_2", "rouge_l", "distinct_1", "distinct_2"))

@@ -18,7 +18,7 @@ from windlass.heads.text import TextHead
 from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
 from windlass.training.loop import fit
-from windlass.training.observe import Fitted, Silent, Step
+from windlass.training.observe import FitResult, Silent, Step
 
 OPTIONS = {
     "optimiser": {"kind": "adam", "lr": 0.01},
@@ -90,7 +90,7 @@ class Recorder(Silent):
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.stop_at, self.steps, self.notes, self.rows = stop_at, [], [], []  # type: ignore[var-annotated]
-        self.plan = self.fitted = None
+        self.plan = self.result = None
 
     def started(self, plan):
         self.plan = plan
@@ -103,8 +103,8 @@ class Recorder(Silent):
     def evaluated(self, row):
         self.rows.append(row)
 
-    def ended(self, fitted):
-        self.fitted = fitted
+    def ended(self, result):
+        self.result = result
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -122,7 +122,7 @@ def train(
     resume: bool = False,
     seed: int = 1,
     **options: object,
-) -> Fitted:
+) -> FitResult:
     return fit(
         model if model is not None else build(),
         loader or data(),

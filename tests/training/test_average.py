@@ -5,7 +5,7 @@ import torch
 from standin import Vector
 from torch import nn
 
-from windlass.core.weights import applied, copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.recipe.train import Checkpoints, Ema
 from windlass.training.average import build_average
 
@@ -51,7 +51,7 @@ def test_the_mean_of_the_last_evaluations():
     assert means == pytest.approx([1, 1.5, 3, 6])
 
 
-def test_an_evaluation_that_was_broken_off_leaves_the_mean_as_it_was():
+def test_an_interrupted_evaluation_does_not_change_the_mean():
     model = Vector(1.0)
     average = build_average(Checkpoints(count=3), model)
     average.now(model)
@@ -60,7 +60,7 @@ def test_an_evaluation_that_was_broken_off_leaves_the_mean_as_it_was():
 
 
 @pytest.mark.parametrize("options", [Ema(decay=0.5), Checkpoints(count=3)])
-def test_an_average_goes_on_from_its_tensors(options):
+def test_an_average_resumes_from_its_tensors(options):
     model, other = Vector(0.5), Vector(0.5)
     first, second = build_average(options, model), build_average(options, other)
 
@@ -71,29 +71,29 @@ def test_an_average_goes_on_from_its_tensors(options):
             average.evaluated(model)
 
     go(first, (1.0, 2.0))
-    second.restore(copied(first.tensors()))
+    second.restore(clone_tensors(first.tensors()))
     go(first, (7.0,))
     go(second, (7.0,))
     assert torch.equal(first.now(model)["w"], second.now(model)["w"])
 
 
-def test_weights_that_are_shared_are_taken_once_and_come_back():
+def test_tied_weights_are_listed_once_and_restored():
     model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
     model["b"].weight = model["a"].weight
     assert list(weights(model)) == ["a.weight"]
     before = model["a"].weight.clone()
-    with applied(model, {"a.weight": torch.ones(2, 2)}):
+    with temporary_weights(model, {"a.weight": torch.ones(2, 2)}):
         assert model["b"].weight.sum() == 4
     assert torch.equal(model["b"].weight, before)
 
 
-def test_weights_come_back_after_an_error():
+def test_weights_are_restored_after_an_error():
     model = Vector(2.0)
-    with pytest.raises(ZeroDivisionError), applied(model, {"w": torch.ones(2, 2)}):
+    with pytest.raises(ZeroDivisionError), temporary_weights(model, {"w": torch.ones(2, 2)}):
         raise ZeroDivisionError
     assert model.w[0, 0].item() == 2.0
 
 
 def test_weights_of_another_model_are_refused():
-    with pytest.raises(Exception, match="another model: w differ"):
-        put(Vector(), {"w": torch.ones(3, 3)})
+    with pytest.raises(Exception, match="belong to another model: w differ"):
+        set_weights(Vector(), {"w": torch.ones(3, 3)})

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from windlass.core.records import Batch, Carry, Padded, Scored
 from windlass.recipe.train import TrainOptions
+from windlass.training.data_parallel import gather_carry, shard_batch
 from windlass.training.loop import fit
 from windlass.training.observe import Silent
-from windlass.training.team import gathered, share
 
 TEXT = torch.randint(4, 9, (2, 12), generator=torch.Generator().manual_seed(1))
 
@@ -92,10 +92,10 @@ def test_every_row_keeps_what_it_carries_on_when_rows_are_shared_out():
     rows = torch.arange(10.0).view(5, 2)
     carry, batch = Carry(((rows, -rows), (rows * 2,))), Batch({}, None, torch.arange(5))
     for members in (1, 2, 3, 5, 7):
-        parts = share(batch, members, carry)
+        parts = shard_batch(batch, members, carry)
         assert len(parts) == min(members, 5)
         for part in parts:
             assert part.carry is not None
             assert torch.equal(part.carry.layers[0][0], rows[part.batch.keys])
-        again = gathered([part.carry for part in parts if part.carry], members)
+        again = gather_carry([part.carry for part in parts if part.carry], members)
         assert all(torch.equal(a, b) for a, b in zip(again.tensors().values(), carry.tensors().values(), strict=True))

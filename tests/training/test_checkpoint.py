@@ -10,7 +10,7 @@ import torch
 from windlass.core.errors import TrainingError
 from windlass.training import checkpoint
 from windlass.training.checkpoint import checkpoints, load, load_newest, save
-from windlass.training.randomness import random_state, restore_random, seed_all
+from windlass.training.rng import restore_rng, rng_state, seed_all
 
 TENSORS = {
     "f32": torch.tensor([0.1, -0.0, float("inf"), 1e-45]),
@@ -72,7 +72,7 @@ def damage_byte(path, place):
     ],
     ids=["tensor", "length", "data", "short", "header", "empty", "long", "pickle"],
 )
-def test_damage_is_found_named_and_gone_around(tmp_path, damage):
+def test_a_damaged_checkpoint_is_reported_and_skipped(tmp_path, damage):
     save(tmp_path, 1, {"a": torch.ones(9)}, {"epoch": 1})
     newer = save(tmp_path, 2, {"a": torch.ones(9)}, {"epoch": 2})
     damage(newer)
@@ -120,7 +120,7 @@ def test_a_file_is_moved_into_place_only_when_it_is_on_the_disk(tmp_path, monkey
     assert events == ["sync", "move", "sync"]  # the file, then the folder
 
 
-def test_every_generator_goes_on_where_it_was():
+def test_every_generator_is_restored():
     seed_all(7)
     torch.randn(3)
     random.gauss(0, 1)  # leaves a second number in store
@@ -129,9 +129,9 @@ def test_every_generator_goes_on_where_it_was():
     def draw():
         return torch.randn(2).tolist(), random.gauss(0, 1), random.random(), np.random.randn(2).tolist()
 
-    state = random_state()
+    state = rng_state()
     first = draw()
     seed_all(8)
     assert draw() != first
-    restore_random(state)
+    restore_rng(state)
     assert draw() == first

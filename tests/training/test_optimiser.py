@@ -94,7 +94,7 @@ def test_what_is_frozen_is_not_trained():
 
 
 @pytest.mark.parametrize("options", [Adam(), AdamW(), SGD(), SGD(momentum=0.5)])
-def test_an_optimiser_goes_on_exactly_from_its_tensors(options):
+def test_an_optimiser_resumes_exactly_from_its_tensors(options):
     torch.manual_seed(1)
     a, b = nn.Linear(3, 2), nn.Linear(3, 2)
     first, second = build_optimiser(options, a), build_optimiser(options, b)
@@ -141,9 +141,9 @@ def test_baselines_do_without_the_compiler_too():
     code = """
 import sys
 from windlass.baseline.bag import BagOfWords
-from windlass.baseline.window import Window
+from windlass.baseline.window import WindowModel
 assert BagOfWords.fit([("good", "yes"), ("bad", "no")]).predict(["bad"]) == ["no"]
-Window.fit([[4, 5, 6] * 9], vocabulary=7, length=2, size=2, hidden=2)
+WindowModel.fit([[4, 5, 6] * 9], vocabulary=7, length=2, size=2, hidden=2)
 sys.exit("torch._dynamo" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

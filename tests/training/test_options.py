@@ -9,7 +9,7 @@ from windlass.recipe.train import TrainOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimiser": {"kind": "sgd", "nesterov": True}}, "changes nothing without momentum"),
+        ({"optimiser": {"kind": "sgd", "nesterov": True}}, "has no effect without momentum"),
         ({"optimiser": {"kind": "adamw", "weight_decay": 0}}, "greater than 0"),
         ({"optimiser": {"kind": "sgd", "betas": [0.9, 0.99]}}, "betas"),
         ({"optimiser": {"kind": "adam", "betas": [0.9, 1.0]}}, "less than 1"),
@@ -17,7 +17,7 @@ from windlass.recipe.train import TrainOptions
         ({"schedule": {"kind": "plateau", "factor": 1.0}}, "less than 1"),
         ({"schedule": {"kind": "exponential", "gamma": 1.0}}, "less than 1"),
         ({"schedule": {"kind": "inverse_sqrt", "warmup": 0}}, "greater than or equal to 1"),
-        ({"schedule": {"kind": "plateau", "patience": 5}, "patience": 5}, "changes nothing"),
+        ({"schedule": {"kind": "plateau", "patience": 5}, "patience": 5}, "has no effect"),
         ({"schedule": {"kind": "cosine", "minimum": 0.1}}, "not below optimiser.lr"),
         ({"schedule": {"kind": "plateau", "minimum": 0.1}}, "not below optimiser.lr"),
         ({"average": {"kind": "checkpoints", "count": 1}}, "greater than or equal to 2"),

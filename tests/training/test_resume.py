@@ -40,8 +40,8 @@ RANDOM = [tuple(sorted(random.Random(n).sample(range(1, STEPS), 3))) for n in ra
 @pytest.mark.parametrize("stops", [(1,), (data().batches(0), data().batches(0) + 1), *RANDOM])
 def test_a_run_stopped_anywhere_and_resumed_equals_one_never_stopped(unbroken, tmp_path, stops):
     for n, stop in enumerate(stops):
-        fitted = train(tmp_path, Recorder(stop), model=build(seed=3 + n), resume=n > 0)
-        assert (fitted.reason, fitted.steps) == ("interrupted", stop)
+        result = train(tmp_path, Recorder(stop), model=build(seed=3 + n), resume=n > 0)
+        assert (result.reason, result.steps) == ("interrupted", stop)
     torch.manual_seed(99)  # a new process has other random numbers and other fresh weights
     random.seed(99)
     assert train(tmp_path, model=build(seed=8), resume=True).reason == "epochs"
@@ -84,8 +84,8 @@ def test_an_evaluation_broken_off_is_made_after_the_resume(unbroken, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C while the dev set is decoded
         return dev_scores(model)
 
-    fitted = train(tmp_path, evaluate=breaks_off)
-    assert fitted.reason == "interrupted"
+    result = train(tmp_path, evaluate=breaks_off)
+    assert result.reason == "interrupted"
     assert len(newest(tmp_path)[1]["state"]["rows"]) == 1
     train(tmp_path, resume=True)
     assert same_run(unbroken, tmp_path)
@@ -100,10 +100,10 @@ def test_a_signal_ends_the_run_after_the_step_with_a_checkpoint(unbroken, tmp_pa
                 os.kill(os.getpid(), number)
 
     before = signal.getsignal(number)
-    fitted = train(tmp_path, Sends())
-    assert (fitted.reason, fitted.steps) == ("interrupted", 6)
-    assert fitted.checkpoint is not None
-    assert fitted.checkpoint.name == "checkpoint-000000006.safetensors"
+    result = train(tmp_path, Sends())
+    assert (result.reason, result.steps) == ("interrupted", 6)
+    assert result.checkpoint is not None
+    assert result.checkpoint.name == "checkpoint-000000006.safetensors"
     assert signal.getsignal(number) is before
     train(tmp_path, resume=True)
     assert same_run(unbroken, tmp_path)
@@ -232,9 +232,9 @@ def test_a_resume_that_cannot_be_right_is_refused(tmp_path, change, message):
         train(tmp_path, resume=True, **change)
 
 
-def test_a_resume_with_another_length_is_told(tmp_path):
+def test_a_resume_with_another_length_is_reported(tmp_path):
     train(tmp_path, Recorder(2))
     watcher = Recorder()
-    fitted = train(tmp_path, watcher, resume=True, epochs=2)
+    result = train(tmp_path, watcher, resume=True, epochs=2)
     assert any("train.epochs: 5 is now 2" in note for note in watcher.notes)
-    assert fitted.epochs == 2
+    assert result.epochs == 2

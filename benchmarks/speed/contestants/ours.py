@@ -26,9 +26,9 @@ from windlass.nn.embedding import Learned
 from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
 from windlass.recipe.train import Adam, TrainOptions
+from windlass.training.data_parallel import ComputeGradients
 from windlass.training.loop import fit
 from windlass.training.observe import Silent, Step
-from windlass.training.team import Gradients
 
 
 def options(job: Job) -> ModelOptions:
@@ -118,7 +118,7 @@ class Clock(Silent):
 
 
 def fit_model(
-    model: nn.Module, batches: list[contest.Batch], watch: Watch, threads: int, gradients: Gradients | None = None
+    model: nn.Module, batches: list[contest.Batch], watch: Watch, threads: int, compute: ComputeGradients | None = None
 ) -> None:
     """Train until the last batch, which ends with an EnoughError."""
     how = TrainOptions(
@@ -129,7 +129,7 @@ def fit_model(
     with TemporaryDirectory() as folder:
         fit(
             model, loader, lambda _: {"none": 0.0}, "none", True, how, Path(folder), clock, lambda *_: None,
-            seed=SEED, gradients=gradients,
+            seed=SEED, compute_gradients=compute,
         )  # fmt: skip
 
 

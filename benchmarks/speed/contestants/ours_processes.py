@@ -19,7 +19,7 @@ from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.recipe import Recipe
-from windlass.training.processes import team
+from windlass.training.processes import gradient_workers
 
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
@@ -31,8 +31,8 @@ def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:
     bundle = Bundle.new(recipe, sides)
     with TemporaryDirectory() as folder, suppress(ours.EnoughError):
         save_definition(Path(folder), recipe, sides)  # from which the others build the model
-        with team(bundle.model, Path(folder), job.threads, SEED) as gradients:
-            ours.fit_model(bundle.model, batches, watch, threads=1, gradients=gradients)
+        with gradient_workers(bundle.model, Path(folder), job.threads, SEED) as compute:
+            ours.fit_model(bundle.model, batches, watch, threads=1, compute=compute)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from windlass.data.examples import Example, Place
 from windlass.experiment.run import encode, fit_sides
 from windlass.inference.predict import predict
 from windlass.recipe import compose
-from windlass.training.team import Alone
+from windlass.training.data_parallel import SingleProcess
 
 OVER: dict[str, Any] = {
     "source": {"lowercase": False},  # as flair's words
@@ -44,7 +44,7 @@ class OurTagger:
     def step(self, batch: int) -> float:
         self.bundle.model.train()
         encoded = self.batches[batch]
-        scored = Alone(self.bundle.model)(self.bundle.sides.collate(encoded, range(len(encoded))), 0.0, 0)
+        scored = SingleProcess(self.bundle.model)(self.bundle.sides.collate(encoded, range(len(encoded))), 0.0, 0)
         self.optimiser.step()
         return float(scored.mean)
 

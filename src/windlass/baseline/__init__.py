@@ -1,20 +1,20 @@
-"""Cheap baselines to stand beside every score, so that a user sees whether a model has learned anything.
+"""Cheap baselines to report beside every score, so that a user sees whether a model has learned anything.
 
-of a text    copy                         the source itself
-             most frequent                the commonest target of the training data
-             last part                    where the source has parts: of a dialog, the last turn
-             first words                  as many of the source's as the task says, where it is about them
-             letter by letter             each letter's commonest counterpart, guessed by how far along a letter stands
-of a label   most frequent                the commonest label
-             bag of words                 a linear model of which words and pairs of words a text has; of a pair of
-                                          texts, of which words both have, and which one of them alone
-of labels    most frequent                the commonest set of labels
-of a number  mean                         that of the training data
-of tags      most frequent tag of a word  and for a word never seen the commonest of all
-             hidden Markov model          which tag follows which, and which word a tag has
-             bag of words of each         where tags are of sentences: every sentence by itself
-of a tree    right-branching              with the commonest labels, and every word's commonest tag
-             commonest tree of its length what sentences with as many words mostly have
+text    copy                          the source
+        most frequent                 the most frequent target of the training data
+        last part                     the last turn of a dialog
+        first words                   the first words of the source (the lead), if the task has a lead
+        letter by letter              each letter's most frequent counterpart, aligned by relative position
+label   most frequent                 the most frequent label
+        bag of words                  logistic regression on tf-idf of unigrams and bigrams; for a pair of texts, on
+                                      shared words and words of either text alone
+labels  most frequent                 the most frequent set of labels
+number  mean                          the mean of the training data
+tags    most frequent tag of a word   an unknown word gets the most frequent tag overall
+        hidden Markov model           a bigram tagger with Viterbi decoding
+        bag of words of each          tags of sentences: a bag of words per sentence
+tree    right-branching               with the most frequent labels, and every word's most frequent tag
+        commonest tree of its length  the most frequent tree for the number of words
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from windlass.baseline.bag import BagOfEach, BagOfWords
+from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
@@ -36,17 +36,17 @@ from windlass.baseline.text import (
     most_frequent,
     most_frequent_tag,
 )
-from windlass.baseline.trees import COMMONEST, RIGHT, TreeGuess, tree_guesses
+from windlass.baseline.trees import COMMONEST, RIGHT, TreeBaseline, tree_baselines
 from windlass.core.errors import DataError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs, Value, as_text
 from windlass.data.sides import SideOptions
-from windlass.metrics import find
+from windlass.metrics import get_metric
 
-AnyBaseline = Baseline | BagOfWords | BagOfEach | HiddenMarkov | TreeGuess
+AnyBaseline = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
 
 LONGEST_FOR_LETTERS = 40
-"""Mean source length, in characters, above which nobody would write letter by letter."""
+"""Mean source length, in characters, up to which letter by letter is tried."""
 
 
 def _last_part(train: Pairs, lead: int | None) -> list[Baseline]:
@@ -67,31 +67,31 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "letter by letter": _letters,
     "bag of words": lambda train, lead: [BagOfWords.fit(train)],
     "bag of words of a pair": lambda train, lead: [BagOfWords.fit(train, pair=True)],
-    "bag of words of each": lambda train, lead: [BagOfEach.fit(train)],
+    "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
-    "guessed trees": lambda train, lead: tree_guesses(train),
+    "guessed trees": lambda train, lead: tree_baselines(train),
 }
-"""By the names that target sides call them: fitted to pairs of a source and a target; none where one makes no sense.
-`lead` is how many of the first words are an answer, where they can be one."""
-LOADED: dict[str, type[AnyBaseline]] = {
+"""Fitting functions by the names that target sides use; one that does not apply to the data returns none. `lead` is the
+number of words of the lead baseline, if the task has one."""
+CLASSES: dict[str, type[AnyBaseline]] = {
     "bag of words": BagOfWords,
-    "bag of words of each": BagOfEach,
+    "bag of words of each": BagOfWordsTagger,
     "hidden Markov model": HiddenMarkov,
-    RIGHT: TreeGuess,
-    COMMONEST: TreeGuess,
+    RIGHT: TreeBaseline,
+    COMMONEST: TreeBaseline,
 }
-"""The classes of saved baselines by their names; all others are tables."""
+"""Classes of saved baselines by name; all others are `Baseline`."""
 
 
 def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None) -> list[AnyBaseline]:
-    """Return every baseline that suits the sides and the data, the simplest first.
+    """Fit every baseline that suits the sides and the data, the simplest first.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
     """
     if not train:
-        raise DataError("a baseline needs training examples, and there are none")
+        raise DataError("no training examples to fit a baseline on")
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
     return [baseline for name in names for baseline in BASELINES[name](train, lead)]
@@ -105,12 +105,12 @@ def best_baseline(
     sides: SideOptions | None = None,
     lead: int | None = None,
 ) -> AnyBaseline:
-    """Return the baseline that does best on held-out examples; of equally good ones, the simplest.
+    """Return the baseline that does best on held-out examples; on a tie, the simplest.
 
     >>> best_baseline([("ab", "αβ"), ("ba", "βα")], ["aab"], [["ααβ"]], "accuracy").name
     'letter by letter'
     """
-    measure = find(metric)
+    measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
         fit(train, sides, lead),
@@ -127,18 +127,18 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
-    write_bytes(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    atomic_write(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> AnyBaseline | None:
-    """The baseline saved with a bundle, if it is there and readable.
+    """Return the baseline saved with a bundle; None if it is missing or unreadable.
 
     >>> load_baseline(Path("/nowhere")) is None
     True
     """
     try:
         content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        return LOADED.get(content["name"], Baseline)(**content)
+        return CLASSES.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -146,11 +146,11 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
 __all__ = [
     "BASELINES",
     "AnyBaseline",
-    "BagOfEach",
     "BagOfWords",
+    "BagOfWordsTagger",
     "Baseline",
     "HiddenMarkov",
-    "TreeGuess",
+    "TreeBaseline",
     "best_baseline",
     "copy",
     "first_words",

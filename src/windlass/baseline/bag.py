@@ -1,4 +1,4 @@
-"""A linear model over a bag of words: the classifier to beat."""
+"""Logistic regression on a bag of words: the classifier to beat."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.nn.fast.optimiser import without_compiler
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-MOST = 20_000
-"""Features at most: those of the most texts."""
+MAX_FEATURES = 20_000
+"""The most frequent features are kept."""
 STEPS, RATE, DECAY = 150, 0.1, 1e-5
 
 
 def features(text: str) -> Counter[str]:
-    """The words of a text and its pairs of neighbours, in lower case.
+    """Count the lowercased unigrams and bigrams of a text.
 
     >>> sorted(features("A cat, a cat"))
     [',', ', a', 'a', 'a cat', 'cat', 'cat ,']
@@ -34,7 +34,7 @@ def features(text: str) -> Counter[str]:
 
 
 def pair_features(first: str, second: str) -> Counter[str]:
-    """The words of two texts: those in both, those in one of them alone, and how many the second has to itself.
+    """Return the words of two texts, each marked as shared (=), first only (-) or second only (+).
 
     >>> sorted(pair_features("A cat sleeps", "a cat is awake"))
     ['+awake', '+is', '-sleeps', '=a', '=cat', 'new 2']
@@ -46,7 +46,7 @@ def pair_features(first: str, second: str) -> Counter[str]:
 
 @dataclass(frozen=True)
 class BagOfWords:
-    """Logistic regression on tf-idf: score(label) = b + sum over features of tf * idf * w, rows of length 1.
+    """Logistic regression on L2-normalised tf-idf: score(label) = b + sum over features of tf * idf * w.
 
     >>> bag = BagOfWords.fit([("good film", "yes"), ("bad film", "no"), ("a good one", "yes"), ("a bad one", "no")])
     >>> bag.predict(["so good", "so bad"])
@@ -58,14 +58,14 @@ class BagOfWords:
     idf: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias: Sequence[float] = ()
-    pair: bool = False  # whether a source is two texts
+    pair: bool = False  # whether a source is a pair of texts
 
     @classmethod
     def fit(cls, train: Pairs, pair: bool = False) -> BagOfWords:
-        """Train it: gradient descent over all texts at once, from zero, so that the outcome is always the same."""
+        """Train by full-batch gradient descent from zero, which is deterministic."""
         bags = [_bag(source, pair) for source, _ in train]
         seen = Counter(feature for bag in bags for feature in bag)
-        kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MOST]
+        kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MAX_FEATURES]
         idf = {feature: round(1 + math.log((1 + len(bags)) / (1 + seen[feature])), 4) for feature in kept}
         labels = sorted({label for _, label in train})
         places = {feature: n for n, feature in enumerate(kept)}
@@ -86,20 +86,20 @@ class BagOfWords:
 
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a label for every source."""
-        found = []
+        predicted = []
         for source in sources:
             scores = list(self.bias)
             for feature, value in _vector(_bag(source, self.pair), self.idf).items():
                 scores = [s + value * w for s, w in zip(scores, self.weights[feature], strict=True)]
-            found.append(self.labels[max(range(len(scores)), key=lambda n: scores[n])])
-        return found
+            predicted.append(self.labels[max(range(len(scores)), key=lambda n: scores[n])])
+        return predicted
 
 
 @dataclass(frozen=True)
-class BagOfEach:
-    """Tags of sentences by a bag of words, every sentence by itself.
+class BagOfWordsTagger:
+    """Tags of sentences, each by a bag of words.
 
-    >>> bag = BagOfEach.fit([(("who is it", "it is Ann"), "ASK SAY"), (("it is he", "who"), "SAY ASK")])
+    >>> bag = BagOfWordsTagger.fit([(("who is it", "it is Ann"), "ASK SAY"), (("it is he", "who"), "SAY ASK")])
     >>> bag.predict([("who", "Ann", "it is she")])
     ['ASK SAY SAY']
     """
@@ -111,14 +111,14 @@ class BagOfEach:
     bias: Sequence[float] = ()
 
     @classmethod
-    def fit(cls, train: Pairs) -> BagOfEach:
-        """Train it on all sentences of all documents."""
+    def fit(cls, train: Pairs) -> BagOfWordsTagger:
+        """Train on all sentences of all documents."""
         each = [pair for source, tags in train for pair in zip(source, tags.split(), strict=True)]
         bag = BagOfWords.fit(each)
         return cls(labels=bag.labels, idf=bag.idf, weights=bag.weights, bias=bag.bias)
 
     def predict(self, sources: Sequence[Value]) -> list[str]:
-        """Return tags for every source, which must be cut into sentences."""
+        """Return the tags of every source, which must be split into sentences."""
         bag = BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias)
         return [" ".join(bag.predict([source] if isinstance(source, str) else source)) for source in sources]
 

@@ -1,4 +1,4 @@
-"""A hidden Markov model of tags: the tagger to beat."""
+"""A hidden Markov model tagger: the tagger to beat."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from windlass.data.examples import Pairs, Value
 from windlass.nn.crf import Chain
 
 RARE = 2
-"""A word seen at most so often tells what words never seen are like."""
+"""Words with at most this count model unknown words."""
 SMOOTH = 0.1
 
 
 def shape(word: str) -> str:
-    """What a word looks like: its last three letters, and whether it has a capital, a digit, neither.
+    """Return the shape of a word: whether it has a digit, a capital or neither, and its last three letters.
 
     >>> shape("Running"), shape("B2")
     ('Aing', '1b2')
@@ -29,9 +29,9 @@ def shape(word: str) -> str:
 
 @dataclass(frozen=True)
 class HiddenMarkov:
-    """p(words, tags) = prod_t p(tag_t | tag_{t-1}) p(word_t | tag_t); the best tags by the Viterbi algorithm.
+    """p(words, tags) = prod_t p(tag_t | tag_{t-1}) p(word_t | tag_t), with Viterbi decoding.
 
-    A word never seen has the tags of rare words that look like it (Brants 2000).
+    An unknown word has the tags of rare words of the same shape (Brants 2000).
 
     >>> train = [(("the", "can"), "DET NOUN"), (("we", "can"), "PRON VERB"), (("we", "go"), "PRON VERB")]
     >>> HiddenMarkov.fit(train).predict([("the", "can"), ("we", "can")])
@@ -43,22 +43,22 @@ class HiddenMarkov:
     start: Sequence[float] = ()
     steps: Sequence[Sequence[float]] = ()
     end: Sequence[float] = ()
-    counts: Sequence[int] = ()  # of every tag
-    words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # how often a word has a tag
-    looks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # the same of the looks of rare words
+    counts: Sequence[int] = ()  # per tag
+    words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per word
+    looks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per shape of rare words
 
     @classmethod
     def fit(cls, train: Pairs) -> HiddenMarkov:
-        """Count."""
+        """Count transitions and emissions."""
         rows = [(_words(source), tags.split()) for source, tags in train]
         counts = Counter(tag for _, tags in rows for tag in tags)
         tags = sorted(counts)
         words: defaultdict[str, Counter[str]] = defaultdict(Counter)
         pairs: Counter[tuple[str, str]] = Counter()
-        for sentence, given in rows:
-            for word, tag in zip(sentence, given, strict=True):
+        for sentence, gold in rows:
+            for word, tag in zip(sentence, gold, strict=True):
                 words[word][tag] += 1
-            pairs.update(zip(["", *given], [*given, ""], strict=True))
+            pairs.update(zip(["", *gold], [*gold, ""], strict=True))
         looks: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for word, found in words.items():
             if found.total() <= RARE:
@@ -90,12 +90,12 @@ class HiddenMarkov:
                 if word not in known:
                     known[word] = self._emission(word)
             scores = torch.tensor([[known[word] for word in words]], dtype=torch.float64)
-            best, _ = chain.best(scores, torch.ones(1, len(words), dtype=torch.bool))
+            best, _ = chain.viterbi(scores, torch.ones(1, len(words), dtype=torch.bool))
             found.append(" ".join(self.tags[n] for n in best[0].tolist()))
         return found
 
     def _emission(self, word: str) -> list[float]:
-        """log p(word | tag), up to a constant of the word."""
+        """log p(word | tag), up to a constant per word."""
         seen = self.words.get(word) or self.looks.get(shape(word)) or self.looks.get(shape(word)[0]) or {}
         rest = SMOOTH if word not in self.words else 1e-6
         return [math.log((seen.get(tag, 0) + rest) / n) for tag, n in zip(self.tags, self.counts, strict=True)]

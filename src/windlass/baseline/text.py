@@ -1,4 +1,4 @@
-"""Baselines that are a table: of whole sources, of letters, or of words."""
+"""Table baselines: on whole sources, letters or words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from windlass.data.examples import Pairs, Value, as_text
 
 @dataclass(frozen=True)
 class Baseline:
-    """A table from source units to target text; where it has no entry, `default`, or else the unit itself.
+    """A table from source units to target text; a unit without an entry gives `default` or, without one, itself.
 
-    Units are the whole source, its letters, its words, the first `count` of these, or its last part.
-
-    Its fields are plain data, so `dataclasses.asdict` and JSON keep it.
+    Units are the whole source, its letters, its words, its first `count` words, or its last part.
 
     >>> Baseline("by hand", table={"Rom": "Рим"}).predict(["Rom", "Bonn"])
     ['Рим', 'Bonn']
@@ -47,7 +45,7 @@ class Baseline:
 
 
 def copy() -> Baseline:
-    """Return the baseline that repeats the source.
+    """Return the baseline that copies the source.
 
     >>> copy().predict(["Rom", ""])
     ['Rom', '']
@@ -56,7 +54,7 @@ def copy() -> Baseline:
 
 
 def last_part() -> Baseline:
-    """Return the baseline that repeats the last part of the source: of a dialog, the last turn.
+    """Return the baseline that copies the last part of the source, such as the last turn of a dialog.
 
     >>> last_part().predict([("Hi.", "Hello!"), "Hi."])
     ['Hello!', 'Hi.']
@@ -65,7 +63,7 @@ def last_part() -> Baseline:
 
 
 def first_words(count: int) -> Baseline:
-    """Return the baseline that says the first words of the source: what a headline must beat.
+    """Return the lead baseline, which copies the first words of the source.
 
     >>> first_words(2).predict(["Rome was not built in a day"])
     ['Rome was']
@@ -74,7 +72,7 @@ def first_words(count: int) -> Baseline:
 
 
 def mean_number(train: Pairs) -> Baseline:
-    """Return the baseline that always says the mean of the training data.
+    """Return the baseline that always predicts the mean of the training data.
 
     >>> mean_number([("a", "1"), ("b", "2")]).predict(["c"])
     ['1.5']
@@ -83,7 +81,7 @@ def mean_number(train: Pairs) -> Baseline:
 
 
 def most_frequent(train: Pairs) -> Baseline:
-    """Return the baseline that always says the commonest target (of equally common ones, the first seen).
+    """Return the baseline that always predicts the most frequent target (on a tie, the first seen).
 
     >>> most_frequent([("a", "x"), ("b", "y"), ("c", "y")]).predict(["a"])
     ['y']
@@ -92,10 +90,10 @@ def most_frequent(train: Pairs) -> Baseline:
 
 
 def letter_by_letter(train: Pairs) -> Baseline:
-    """Return the baseline that writes each letter's commonest counterpart.
+    """Return the baseline that replaces each letter by its most frequent counterpart.
 
-    A target symbol (a letter, or a phone where targets are phones between spaces) belongs to the letter
-    that is equally far along the source: wrong in many words, but seldom for the commonest counterpart.
+    A target symbol (a letter, or a phone if targets are phones separated by spaces) is aligned to the letter at the
+    same relative position: often wrong in a word, but seldom for the most frequent counterpart.
 
     >>> letter_by_letter([("ab", "αβ"), ("ba", "βα"), ("aab", "ααβ")]).predict(["bab", "c"])
     ['βαβ', 'c']
@@ -103,18 +101,18 @@ def letter_by_letter(train: Pairs) -> Baseline:
     spaced = _spaced([target for _, target in train])
     joiner = " " if spaced else ""
     seen: list[tuple[str, str]] = []
-    for given, target in train:
-        source = as_text(given)
+    for value, target in train:
+        source = as_text(value)
         symbols = target.split() if spaced else list(target)
         parts: list[list[str]] = [[] for _ in source]
         for j, symbol in enumerate(symbols if source else []):
             parts[(2 * j + 1) * len(source) // (2 * len(symbols))].append(symbol)
         seen += [(letter, joiner.join(part)) for letter, part in zip(source, parts, strict=True)]
-    return Baseline("letter by letter", "letter", _commonest(seen), joiner=joiner)
+    return Baseline("letter by letter", "letter", _most_common(seen), joiner=joiner)
 
 
 def most_frequent_tag(train: Pairs) -> Baseline:
-    """Return the baseline that gives every word its commonest tag, and a word never seen the commonest of all.
+    """Return the baseline that gives every word its most frequent tag; an unknown word, the most frequent overall.
 
     >>> most_frequent_tag([(("a", "cat"), "DET NOUN"), (("a", "dog"), "DET NOUN")]).predict([("a", "cow")])
     ['DET DET']
@@ -125,17 +123,17 @@ def most_frequent_tag(train: Pairs) -> Baseline:
         for pair in zip(source.split() if isinstance(source, str) else source, tags.split(), strict=True)
     ]
     default = Counter(tag for _, tag in pairs).most_common(1)[0][0]
-    return Baseline("most frequent tag of a word", "word", _commonest(pairs), default, " ")
+    return Baseline("most frequent tag of a word", "word", _most_common(pairs), default, " ")
 
 
-def _commonest(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _most_common(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for source, target in pairs:
         counts[source][target] += 1
-    return {source: found.most_common(1)[0][0] for source, found in counts.items()}
+    return {source: targets.most_common(1)[0][0] for source, targets in counts.items()}
 
 
 def _spaced(targets: Sequence[str]) -> bool:
-    """Whether targets are symbols between spaces, such as phones: with "words" of one or two characters."""
+    """Whether targets are symbols separated by spaces, such as phones: "words" of one or two characters."""
     words = [word for target in targets for word in target.split()]
     return len(words) > 1.5 * len(targets) and sum(map(len, words)) < 2 * len(words)

@@ -1,4 +1,4 @@
-"""Baselines of trees: right-branching, and the commonest tree of sentences as long."""
+"""Parsing baselines: right-branching trees, and the most frequent tree for the number of words."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ RIGHT, COMMONEST = "right-branching", "commonest tree of its length"
 
 
 @dataclass(frozen=True)
-class TreeGuess:
-    """A tree of a known shape where there is one for the sentence's length, else one that branches to the right.
+class TreeBaseline:
+    """A tree of the shape stored for the number of words or, without one, a right-branching tree.
 
-    Every word has its commonest tag, and the commonest of all where it was never seen. Plain data, as JSON keeps it.
+    Every word has its most frequent tag, an unknown word the most frequent overall.
 
-    >>> TreeGuess(RIGHT, {"the": "DT"}, "NN", "S", "NP", {}).predict(["the big cat"])
+    >>> TreeBaseline(RIGHT, {"the": "DT"}, "NN", "S", "NP", {}).predict(["the big cat"])
     ['(S (DT the) (NP (NN big) (NN cat)))']
     """
 
     name: str
     tags: Mapping[str, str]
-    tag: str  # blank where words have no tags
+    tag: str  # of unknown words; blank if words have no tags
     root: str
     inner: str
-    shapes: Mapping[str, str]  # by the number of words
+    shapes: Mapping[str, str]  # by number of words
 
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a tree for every source."""
@@ -38,20 +38,20 @@ class TreeGuess:
         return self._right(words) if shape is None else with_words(shape, words)
 
     def _right(self, words: Sequence[str]) -> str:
-        found = []
+        tokens = []
         for n, word in enumerate(words):
             if n == 0 or n < len(words) - 1:
-                found.append(f"({self.inner if n else self.root}")
+                tokens.append(f"({self.inner if n else self.root}")
             tag = self.tags.get(word, self.tag)
-            found.append(f"({tag} _)" if tag else "_")
-        return with_words(joined_tokens([*found, *[")"] * max(1, len(words) - 1)]), words)
+            tokens.append(f"({tag} _)" if tag else "_")
+        return with_words(joined_tokens([*tokens, *[")"] * max(1, len(words) - 1)]), words)
 
 
-def tree_guesses(train: Pairs) -> list[TreeGuess]:
-    """Both baselines, the simplest first.
+def tree_baselines(train: Pairs) -> list[TreeBaseline]:
+    """Fit both baselines, the simpler first.
 
-    >>> two = tree_guesses([(("I", "see"), "(S (NP (PRP I)) (VP (VBP see)))")])
-    >>> [guess.predict(["you see"])[0] for guess in two]
+    >>> two = tree_baselines([(("I", "see"), "(S (NP (PRP I)) (VP (VBP see)))")])
+    >>> [baseline.predict(["you see"])[0] for baseline in two]
     ['(S (PRP you) (VBP see))', '(S (NP (PRP you)) (VP (VBP see)))']
     """
     tags: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -68,15 +68,18 @@ def tree_guesses(train: Pairs) -> list[TreeGuess]:
             every[tag] += 1
         shapes[str(len(tree.words))][joined_tokens(tree.tokens("placeholder", "plain"))] += 1
     root = roots.most_common(1)[0][0]
-    usual = {word: found.most_common(1)[0][0] for word, found in tags.items()}
+    frequent = {word: found.most_common(1)[0][0] for word, found in tags.items()}
     tag = every.most_common(1)[0][0]
     label = inner.most_common(1)[0][0] if inner else root
     known = {length: found.most_common(1)[0][0] for length, found in shapes.items()}
-    return [TreeGuess(RIGHT, usual, tag, root, label, {}), TreeGuess(COMMONEST, usual, tag, root, label, known)]
+    return [
+        TreeBaseline(RIGHT, frequent, tag, root, label, {}),
+        TreeBaseline(COMMONEST, frequent, tag, root, label, known),
+    ]
 
 
 def _tagged(tree: Tree) -> list[tuple[str, str]]:
-    """Words with their tags; a blank tag for a word that has none."""
+    """Words with their tags; a blank tag for a word without one."""
     if tree.tags:
         return [(tree.words[0], tree.label)]
     return [pair for part in tree.parts for pair in ([(part, "")] if isinstance(part, str) else _tagged(part))]

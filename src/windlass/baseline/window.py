@@ -1,4 +1,4 @@
-"""A feed-forward model over the last few tokens: the neural language model to beat.
+"""A feed-forward language model over a window of tokens: the neural language model to beat.
 
 p(w | last n tokens) = softmax(V tanh(W [e_1; ...; e_n] + b) + c)      (Bengio et al. 2003)
 """
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from windlass.baseline.ngram import laid_out
+from windlass.baseline.ngram import concatenate
 from windlass.nn.fast.optimiser import without_compiler
 
-ROWS = 512
+BATCH = 512
 RATE = 0.003
 WORK = 2e11
-"""How many multiplications training may take: some ten seconds."""
-PASSES = 3
-FEWEST = 200
+"""Limit on the multiplications of training: some ten seconds."""
+EPOCHS = 3
+MIN_STEPS = 200
 
 
 @dataclass(frozen=True)
-class Window:
-    """The model: the vectors of tokens, a hidden layer, and an output layer.
+class WindowModel:
+    """Embeddings of the last n tokens, a hidden layer and an output layer.
 
-    >>> model = Window.fit([[4, 5, 6] * 40], vocabulary=7, length=2, size=8, hidden=16)
+    >>> model = WindowModel.fit([[4, 5, 6] * 40], vocabulary=7, length=2, size=8, hidden=16)
     >>> bool(np.exp(model.logprobs([[4, 5, 6, 4]]))[2:].min() > 0.9)
     True
     """
 
-    length: int  # tokens that are looked at
+    length: int  # tokens of context
     table: Tensor  # (V, E)
     inner: Tensor  # (H, n E)
     bias: Tensor  # (H)
@@ -43,7 +43,7 @@ class Window:
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The name shown to users."""
         return f"window of {self.length}"
 
     @classmethod
@@ -55,48 +55,48 @@ class Window:
         size: int = 32,
         hidden: int = 128,
         seed: int = 1,
-    ) -> Window:
-        """Train it for a few passes, or as long as the work allowed; always the same way."""
-        chance = torch.Generator().manual_seed(seed)
+    ) -> WindowModel:
+        """Train for a few epochs, within the limit on work; deterministic."""
+        generator = torch.Generator().manual_seed(seed)
 
-        def drawn(rows: int, columns: int) -> Tensor:
-            return torch.randn(rows, columns, generator=chance).div_(columns**0.5).requires_grad_()
+        def random_matrix(rows: int, columns: int) -> Tensor:
+            return torch.randn(rows, columns, generator=generator).div_(columns**0.5).requires_grad_()
 
         model = cls(
             length,
-            torch.randn(vocabulary, size, generator=chance).requires_grad_(),
-            drawn(hidden, length * size),
+            torch.randn(vocabulary, size, generator=generator).requires_grad_(),
+            random_matrix(hidden, length * size),
             torch.zeros(hidden, requires_grad=True),
-            drawn(vocabulary, hidden),
+            random_matrix(vocabulary, hidden),
             torch.zeros(vocabulary, requires_grad=True),
         )
-        flat, real = laid_out(sequences, length)
+        flat, real = concatenate(sequences, length)
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
-        work = 3 * ROWS * (length * size * hidden + hidden * vocabulary)
-        steps = max(20, min(int(WORK / work), max(FEWEST, PASSES * (len(places) // ROWS + 1))))
-        optimiser = without_compiler(torch.optim.Adam)(model._parts(), lr=RATE)
+        work = 3 * BATCH * (length * size * hidden + hidden * vocabulary)
+        steps = max(20, min(int(WORK / work), max(MIN_STEPS, EPOCHS * (len(places) // BATCH + 1))))
+        optimiser = without_compiler(torch.optim.Adam)(model._parameters(), lr=RATE)
         with torch.enable_grad():
             for step in range(steps):
                 for group in optimiser.param_groups:
                     group["lr"] = RATE * (1 - step / steps)
-                chosen = places[torch.randint(len(places), (ROWS,), generator=chance)]
+                batch = places[torch.randint(len(places), (BATCH,), generator=generator)]
                 optimiser.zero_grad()
-                torch.autograd.backward(F.cross_entropy(model._logits(ids, chosen), ids[chosen]))
+                torch.autograd.backward(F.cross_entropy(model._logits(ids, batch), ids[batch]))
                 optimiser.step()
-        return cls(length, *(part.detach() for part in model._parts()))
+        return cls(length, *(part.detach() for part in model._parameters()))
 
-    def _parts(self) -> tuple[Tensor, ...]:
+    def _parameters(self) -> tuple[Tensor, ...]:
         return self.table, self.inner, self.bias, self.output, self.output_bias
 
     def _logits(self, ids: Tensor, places: Tensor) -> Tensor:
-        seen = ids[places[:, None] - torch.arange(1, self.length + 1)]  # (M, n), the nearest first
+        seen = ids[places[:, None] - torch.arange(1, self.length + 1)]  # (M, n), the nearest token first
         h = torch.tanh(F.linear(F.embedding(seen, self.table).flatten(1), self.inner, self.bias))
         return F.linear(h, self.output, self.output_bias)
 
     @torch.no_grad()
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """The log probability of every token, one sequence after the other."""
-        flat, real = laid_out(sequences, self.length)
+        """Return the log probabilities of all tokens, sequence by sequence."""
+        flat, real = concatenate(sequences, self.length)
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
         portion = max(1, 8_000_000 // self.output.size(0))
         found = [
@@ -106,13 +106,13 @@ class Window:
         return torch.cat([torch.zeros(0, dtype=torch.float64), *found]).numpy()
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All of it by name, to be saved."""
+        """Return the parameters by name, for saving."""
         names = ("table", "inner", "bias", "output", "output_bias")
-        named = {name: part.numpy() for name, part in zip(names, self._parts(), strict=True)}
+        named = {name: part.numpy() for name, part in zip(names, self._parameters(), strict=True)}
         return {"length": np.array([self.length]), **named}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Window:
-        """What `arrays` gave."""
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> WindowModel:
+        """The inverse of `arrays`."""
         parts = (torch.from_numpy(arrays[name]) for name in ("table", "inner", "bias", "output", "output_bias"))
         return cls(int(np.asarray(arrays["length"])[0]), *parts)

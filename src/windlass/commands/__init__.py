@@ -1,1 +1,1 @@
-"""The commands, a file for those that belong together; importing one adds it to the application."""
+"""The command line: one file a command, and the flags they share. Importing a command adds it to the application."""

@@ -1,4 +1,4 @@
-"""The command that talks: chat."""
+"""The command `chat`."""
 
 from __future__ import annotations
 
@@ -8,45 +8,40 @@ from io import TextIOWrapper
 
 from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.shared import app, load_bundles, say, search_for
+from windlass.commands.shared import app, load_bundles, say, search_from_flags
 from windlass.core.errors import WindlassError
 from windlass.data.dialogs import said_before
 from windlass.decoding.options import SearchOptions
 from windlass.inference.predict import predict
 
-MARK = "> "
+PROMPT = "> "
 
 
-def talk(
-    bundles: list[Bundle], options: SearchOptions | None, heard: Iterator[str], note: Callable[[str], None]
+def _replies(
+    bundles: list[Bundle], options: SearchOptions | None, lines: Iterator[str], note: Callable[[str], None]
 ) -> Iterator[str]:
-    """Reply to every line that is heard, with all that was said before in mind, until there is no more, or /quit.
-
-    >>> callable(talk)
-    True
-    """
-    first = bundles[0]
-    longest, history = first.recipe.data.max_length, first.recipe.data.history
+    """Reply to every line, given the dialog so far, until the input ends or /quit."""
+    data = bundles[0].recipe.data
     turns: list[str] = []
-    for number, line in enumerate(heard):
+    for number, line in enumerate(lines):
         text = " ".join(line.split())
         if text == "/quit":
             return
         if text == "/reset":
             turns = []
-            note("a new dialog begins")
+            note("new dialog")
             continue
         if text.startswith("/"):
-            note(f"no command {text.split()[0]}: there are /reset and /quit")
+            note(f"unknown command {text.split()[0]}: use /reset or /quit")
             continue
         if not text:
             continue
-        if len(text) > longest:
-            note(f"{len(text):,} characters, of which the model reads the first {longest:,}")
-        turns.append(text[:longest])
-        (found,) = predict(bundles, [said_before(turns, history)], options, first_key=number)
-        turns.append(found.text or "...")
-        yield found.text
+        if len(text) > data.max_length:
+            note(f"{len(text):,} characters, truncated to {data.max_length:,}")
+        turns.append(text[: data.max_length])
+        (prediction,) = predict(bundles, [said_before(turns, data.history)], options, first_key=number)
+        turns.append(prediction.text or "...")
+        yield prediction.text
 
 
 @app.command("chat")
@@ -54,7 +49,7 @@ def chat_command(
     folder: flags.Folder,
     also: flags.Also = None,
     beam: flags.BeamSize = None,
-    search: flags.Kind = None,
+    search: flags.Search = None,
     length_penalty: flags.LengthPenalty = None,
     temperature: flags.Temperature = None,
     top_k: flags.TopK = None,
@@ -63,15 +58,17 @@ def chat_command(
     block_ngrams: flags.BlockNgrams = None,
     device: flags.Device = "cpu",
 ) -> None:
-    """Talk with a model: a line from you, a line from it.
+    """Chat with a dialog model, a line each.
 
-    It has the whole dialog in mind, as far as it was trained to. /reset begins a new one, /quit ends; so does the end
-    of a file that is piped in. --search sample makes it less sure of itself, and better company.
+    The model sees the dialog so far, up to the history it was trained with. /reset starts a new dialog, /quit or the
+    end of the input ends. --search sample gives more varied replies.
     """
     bundles = load_bundles(folder, also, device)
     if not bundles[0].task.turns:
-        raise WindlassError(f"{folder}: this model is for {bundles[0].task.name}, not for dialogs: train --task reply")
-    options = search_for(
+        raise WindlassError(
+            f"{folder}: a model for {bundles[0].task.name}, not for dialogs: train one with --task reply"
+        )
+    options = search_from_flags(
         bundles[0],
         search,
         size=beam,
@@ -82,20 +79,20 @@ def chat_command(
         seed=seed,
         block_ngrams=block_ngrams,
     )
-    asks = sys.stdin.isatty()
+    interactive = sys.stdin.isatty()
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # what is not UTF-8 is taken as unknown
-    if asks:
-        say("say something; /reset begins anew, /quit ends")
+        sys.stdin.reconfigure(errors="replace")  # invalid UTF-8 is read as unknown
+    if interactive:
+        say("say something; /reset starts a new dialog, /quit ends")
 
-    def heard() -> Iterator[str]:
+    def lines() -> Iterator[str]:
         while True:
-            if asks:
-                print(MARK, end="", file=sys.stderr, flush=True)
+            if interactive:
+                print(PROMPT, end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline()
             if not line:
                 return
             yield line
 
-    for reply in talk(bundles, options, heard(), say):
+    for reply in _replies(bundles, options, lines(), say):
         print(reply, flush=True)

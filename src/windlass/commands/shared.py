@@ -1,31 +1,35 @@
-"""What commands share: the application, what they say and how they read data."""
+"""What commands share: the application, messages, and reading data as a model's recipe says."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from windlass.bundle import Bundle
-from windlass.commands.searching import flag, search_options
+from windlass.commands.search_flags import flag_of, search_options
 from windlass.core.errors import RecipeError
 from windlass.data.readers import DataOptions, ReadResult
 from windlass.decoding.options import SearchOptions
-from windlass.experiment.data import examples_of
+from windlass.experiment.data import read_examples
 from windlass.recipe import Recipe, parse
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-NOTES = 5
-"""How many lines of a kind are spoken of one by one."""
+MAX_NOTES = 5
+"""Notes of a kind that are printed one by one; the rest are counted."""
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not a result.
+    """Print a message to stderr: progress, notes and errors, never results.
 
-    >>> say("")
+    >>> from contextlib import redirect_stderr
+    >>> with redirect_stderr(sys.stdout):
+    ...     say("done")
+    done
     """
     if text:
         print(text, file=sys.stderr)
@@ -34,19 +38,19 @@ def say(text: str) -> None:
 def columns(
     source: str | None, target: str | None, alignment: str | None, format: str | None, second: str | None = None
 ) -> dict[str, Any]:
-    """What a user said of a file's columns, and nothing else.
+    """Return the data options that are set by flags.
 
     >>> columns("2", None, None, "csv")
     {'source': '2', 'format': 'csv'}
     """
-    given = {"source": source, "target": target, "alignment": alignment, "format": format, "second": second}
-    return {key: value for key, value in given.items() if value is not None}
+    flags = {"source": source, "target": target, "alignment": alignment, "format": format, "second": second}
+    return {key: value for key, value in flags.items() if value is not None}
 
 
-def reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
-    """How to read a file: as a recipe says, or as told.
+def data_options(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
+    """Return the data options of a recipe, overridden by `columns`.
 
-    >>> reading({"source": "2"}).source
+    >>> data_options({"source": "2"}).source
     2
     """
     own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
@@ -55,7 +59,7 @@ def reading(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:
 
 
 def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:
-    """A model, and the others of its ensemble.
+    """Load a model and the other members of its ensemble.
 
     >>> load_bundles(Path("no-such-folder"), None, "cpu")
     Traceback (most recent call last):
@@ -64,29 +68,52 @@ def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bun
     return [Bundle.load(path, device) for path in (folder, *(also or []))]
 
 
-def read_for(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
-    """Read data the way the model's own data was read, unless told otherwise, and say what is wrong with it.
+def read_file(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
+    """Read a data file as the model's own data, overridden by `columns`, and print what is wrong with it.
 
-    >>> callable(read_for)
-    True
+    >>> import tempfile
+    >>> from windlass.data import Sides
+    >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("ab\\tba\\n")
+    >>> read_file(Bundle.new(Recipe(), Sides.tiny()), str(path), {"source": "2", "target": "1"}).examples[0].source
+    'ba'
     """
-    result = examples_of(bundle.recipe, file, reading(columns, bundle.recipe))
-    for finding in result.findings[:NOTES]:
+    result = read_examples(bundle.recipe, file, data_options(columns, bundle.recipe))
+    for finding in result.findings[:MAX_NOTES]:
         say(str(finding))
-    if len(result.findings) > NOTES:
-        say(f"and {len(result.findings) - NOTES} more; see: windlass doctor {file}")
+    if len(result.findings) > MAX_NOTES:
+        say(f"and {len(result.findings) - MAX_NOTES} more; see: windlass doctor {file}")
     return result
 
 
-def search_for(bundle: Bundle, kind: str | None, **given: Any) -> SearchOptions | None:
-    """The search that a user asks for, laid over the model's own; None for a model that writes no text.
+def search_from_flags(bundle: Bundle, kind: str | None, **flags: Any) -> SearchOptions | None:
+    """Return the model's search, overridden by flags; None for a model that writes no text.
 
-    >>> callable(search_for)
-    True
+    >>> from windlass.data import Sides
+    >>> search_from_flags(Bundle.new(Recipe(), Sides.tiny()), None, size=3).size
+    3
     """
     if bundle.recipe.search is not None:
-        return search_options(bundle.recipe.search, kind=kind, **given)
-    told = [flag(name) for name, value in {"kind": kind, **given}.items() if value is not None]
-    if told:
-        raise RecipeError(f"{told[0]} has no use here: this model gives {bundle.task.target}, and searches for nothing")
+        return search_options(bundle.recipe.search, kind=kind, **flags)
+    unused = [flag_of(name) for name, value in {"kind": kind, **flags}.items() if value is not None]
+    if unused:
+        raise RecipeError(f"{unused[0]} has no use: this model predicts a {bundle.task.target} and needs no search")
     return None
+
+
+def never_seen(symbols: Sequence[str]) -> str:
+    """Name the symbols of an input that are not in the model's vocabulary.
+
+    >>> never_seen(["q", "x"])
+    "the model has never seen 'q', 'x'"
+    """
+    return f"the model has never seen {', '.join(map(repr, symbols[:5]))}{' ...' if len(symbols) > 5 else ''}"
+
+
+def rounded(metrics: dict[str, float]) -> dict[str, float]:
+    """Round metrics for JSON.
+
+    >>> rounded({"cer": 12.345678})
+    {'cer': 12.3457}
+    """
+    return {name: round(value, 4) for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""The command that trains."""
+"""The command `train`."""
 
 from __future__ import annotations
 
@@ -16,44 +16,42 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
-from windlass.experiment.run import Outcome, check_folder, pick, read_data, run
-from windlass.metrics.likelihood import shown
+from windlass.experiment.run import Outcome, apply_suggestions, check_folder, read_data, run
+from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
-from windlass.training.progress import RichProgress, duration
+from windlass.training.progress import RichProgress, format_duration
 
 
 @app.command()
 def train(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; none: picked from the data")
-    ] = None,
-    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="a recipe file (YAML)")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; default: text")] = None,
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="recipe file (YAML)")] = None,
     train_files: Annotated[
-        list[str] | None, typer.Option("--train", metavar="FILE", help="training data; again for more files")
+        list[str] | None, typer.Option("--train", metavar="FILE", help="training data; repeatable")
     ] = None,
     dev: Annotated[
-        str | None, typer.Option(metavar="FILE", help="data to choose by; none: a part of the training data")
+        str | None, typer.Option(metavar="FILE", help="validation data; default: held out from the training data")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="the folder for the model")] = Path("model"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="output directory")] = Path("model"),
     set_: flags.Settings = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
-    base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="train this model further")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="resume the run in --out")] = False,
+    base: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="finetune this model")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
     second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
-    strict: Annotated[bool, typer.Option("--strict", help="refuse data that has anything wrong with it")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="refuse data with any finding")] = False,
     device: flags.Device = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Train a model.
 
-    `windlass train pairs.tsv` is enough: tokens and sizes are picked from the data. Or say more: `windlass train
-    --task pronounce --train t.tsv --dev d.tsv`, or a recipe (see `windlass recipes`) with --recipe and --set.
+    `windlass train pairs.tsv` picks tokens and sizes from the data. For more control, name a task (`windlass train
+    --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see `windlass recipes`), and override it with --set.
     """
     settings = [setting(text) for text in set_ or []]
     observer: Observer = Silent() if quiet else RichProgress()
@@ -66,9 +64,7 @@ def train(
     start: Bundle | None = None
     if resume:
         if data_over or task or recipe or base:
-            raise WindlassError(
-                "--resume goes on with the run's own recipe and data: give only --out and --set with it"
-            )
+            raise WindlassError("--resume uses the recipe and data of the run: give only --out and --set with it")
         content = load_definition(out)[0].model_dump(mode="json")
         for part in settings:
             content = merge(content, part)
@@ -77,7 +73,7 @@ def train(
     else:
         start = Bundle.load(base, device) if base else None
         if start is not None and (task or recipe):
-            raise WindlassError("--from takes the model's own recipe: give --set instead of --task or --recipe")
+            raise WindlassError("--from uses the recipe of the model: use --set instead of --task or --recipe")
         over = [{"data": data_over}, *settings]
         if start is not None:
             kept = start.recipe.model_dump(mode="json") | {"data": {}}
@@ -89,26 +85,26 @@ def train(
         if not quiet:
             say(data.report.render())
         if not quiet and composed.data.dev is None:
-            say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} set aside to choose by")
+            say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
         if not (task or recipe or base):
-            composed = pick(composed, data, settings, say)
+            composed = apply_suggestions(composed, data, settings, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
-    _tell_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
+    _print_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
 
 
-def _tell_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
-    fitted = outcome.fitted
-    if fitted.reason == "interrupted":
-        say(f"stopped and saved; go on with: {program()} train --resume --out {shlex.quote(str(out))}")
+def _print_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
+    result = outcome.fit
+    if result.reason == "interrupted":
+        say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
         raise typer.Exit(130)
     assert outcome.dev is not None
-    metrics, cheap = (
-        "  ".join(f"{name} {shown(name, value)}" for name, value in figures.items())
-        for figures in (outcome.dev.metrics, outcome.baseline_metrics)
+    metrics, baseline = (
+        "  ".join(f"{name} {format_metric(name, value)}" for name, value in scores.items())
+        for scores in (outcome.dev.metrics, outcome.baseline_metrics)
     )
-    say(f"done in {duration(seconds)} ({fitted.steps} steps, best at step {fitted.best_step})")
-    say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {cheap}]")
+    say(f"done in {format_duration(seconds)} ({result.steps} steps, best at step {result.best_step})")
+    say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {baseline}]")
     folder = shlex.quote(str(out))
     whole = as_text(example)
     text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))

@@ -1,1 +1,1 @@
-"""Comparing recipes: each trained with several seeds on the same data; size, time and score side by side."""
+"""Comparison of recipes, each trained with several seeds on the same data: size, time and score."""

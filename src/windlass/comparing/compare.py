@@ -1,4 +1,4 @@
-"""Training all candidates, one after the other or side by side; what is done is not done again."""
+"""Train all candidates, one by one or in parallel; finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from windlass.comparing.candidates import Candidate, candidates, of
-from windlass.comparing.progress import Course, Key
+from windlass.comparing.candidates import Candidate, candidates, data_key, from_recipes
+from windlass.comparing.progress import ComparisonProgress, RunKey
 from windlass.comparing.table import Comparison
-from windlass.comparing.trial import Failed, Trial, attempt, known, mark
+from windlass.comparing.trial import FailedTrial, Trial, load_record, run_digest, run_trial
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
 from windlass.experiment.data import Data, as_data, fingerprint, read_data
 from windlass.recipe import Recipe, override
-from windlass.training.processes import cores
+from windlass.training.processes import available_cores
 
 
 def compare(
@@ -40,37 +40,37 @@ def compare(
     quiet: bool = False,
     device: str = "cpu",
 ) -> Comparison:
-    """Train every recipe with every seed on the same data, and put size, time and score side by side.
+    """Train every recipe with every seed on the same data, and compare size, time and score.
 
-    `recipes` are files, or recipes by name; else `task` and what to `vary` ("a+b": keys that change together). `train`
-    and `dev` are files or pairs, and go over the recipes' own. The best weights of a run are chosen on dev; `test` is
-    only scored where it is given. With `out`, what is done is kept there and not done again. With `jobs`, runs go side
-    by side in processes of their own, and so need files.
+    `recipes` are files, or recipes by name; without them, `task` and `vary` ("a+b": keys that change together).
+    `train` and `dev` are files or pairs, and override those of the recipes. The best weights of a run are chosen on
+    dev; `test` is optional and only scored. With `out`, runs are saved there and not repeated. With `jobs` above 1,
+    runs are parallel processes, which needs data in files.
 
     >>> pairs = [("ab", "ba"), ("ba", "ab"), ("aa", "aa"), ("bb", "bb")] * 3
     >>> small = {"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8}
-    >>> found = compare(
+    >>> comparison = compare(
     ...     train=pairs, dev=pairs, task="text", vary={"model.encoder.cell": ["gru", "rnn"]}, settings=small, seeds=2,
     ...     quiet=True)
-    >>> [(row.name, row.seeds) for row in found.rows]
+    >>> [(row.name, row.seeds) for row in comparison.rows]
     [('gru', (1, 2)), ('rnn', (1, 2))]
     """
     numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     if not numbers or len(set(numbers)) < len(numbers):
-        raise WindlassError(f"seeds: {seeds}: give at least one, and none twice")
+        raise WindlassError(f"seeds: {seeds}: give at least one, without duplicates")
     in_files = train is None or isinstance(train, str | Path)
     if not in_files and (jobs > 1 or isinstance(recipes, Mapping)):
-        raise WindlassError("pairs in memory go with recipe files or a task, and with jobs=1: write them to a file")
+        raise WindlassError("pairs in memory need recipe files or a task, and jobs=1: write them to a file")
     named = _candidates(recipes, train if in_files else None, dev, test, task, vary or {}, settings or {})
-    given = None
+    in_memory = None
     if train is not None and not isinstance(train, str | Path):
         if isinstance(dev, str | Path):
-            raise TypeError("give dev as pairs where train is given as pairs")
-        given = as_data(train, dev, named[0].recipe)
+            raise TypeError("train is pairs: give dev as pairs too")
+        in_memory = as_data(train, dev, named[0].recipe)
     if out is not None:
-        return _all(named, numbers, Path(out), given, jobs, quiet, device)
+        return _run_all(named, numbers, Path(out), in_memory, jobs, quiet, device)
     with tempfile.TemporaryDirectory() as folder:
-        return _all(named, numbers, Path(folder), given, jobs, quiet, device)
+        return _run_all(named, numbers, Path(folder), in_memory, jobs, quiet, device)
 
 
 def _candidates(
@@ -84,141 +84,150 @@ def _candidates(
 ) -> list[Candidate]:
     if isinstance(recipes, Mapping):
         if vary or settings or task or train or dev:
-            raise WindlassError("recipes by name are taken as they are: leave train, dev, task, vary and settings out")
+            raise WindlassError("recipes by name are complete: leave out train, dev, task, vary and settings")
         if not recipes:
-            raise WindlassError("there is nothing to compare: name a recipe")
+            raise WindlassError("nothing to compare: give a recipe")
         tests = test if isinstance(test, Mapping) else {}
         if isinstance(test, str | Path):
             tests = dict.fromkeys(recipes, test)
         elif test is not None and not isinstance(test, Mapping):
             tests = dict(zip(recipes, test, strict=True))
-        return of(recipes, tests)
+        return from_recipes(recipes, tests)
     if isinstance(test, Mapping):
-        raise WindlassError("test files by name go with recipes by name: give one file for all, or one for each recipe")
+        raise WindlassError("test files by name need recipes by name: give one file for all, or one for each recipe")
     files: dict[str, Any] = {"train": [str(train)]} if isinstance(train, str | Path) else {}
     if isinstance(dev, str | Path):
         files["dev"] = str(dev)
-    over = [{"data": files}] if files else []
-    over += [override(name, value) for name, value in settings.items()]
-    tests_ = [test] if isinstance(test, str | Path) else list(test or ())
-    return candidates(recipes, task, over, [(tuple(k.split("+")), tuple(v)) for k, v in vary.items()], tests_)
+    overrides = [{"data": files}] if files else []
+    overrides += [override(name, value) for name, value in settings.items()]
+    test_files = [test] if isinstance(test, str | Path) else list(test or ())
+    variations = [(tuple(keys.split("+")), tuple(values)) for keys, values in vary.items()]
+    return candidates(recipes, task, overrides, variations, test_files)
 
 
 def run_all(
     named: Sequence[Candidate], seeds: Sequence[int], out: Path, jobs: int = 1, quiet: bool = False, device: str = "cpu"
 ) -> Comparison:
-    """Train candidates whose data is in files, each with every seed; everything goes to one folder.
+    """Train every candidate with every seed, from data in files; save everything to one folder.
 
     >>> run_all([], [1], Path("runs")).rows
     []
     """
-    return _all(named, seeds, out, None, jobs, quiet, device)
+    return _run_all(named, seeds, out, None, jobs, quiet, device)
 
 
-def _all(
+def _run_all(
     named: Sequence[Candidate],
     seeds: Sequence[int],
     out: Path,
-    given: Data | None,
+    in_memory: Data | None,
     jobs: int,
     quiet: bool,
     device: str,
 ) -> Comparison:
-    runs = [(candidate, seed) for seed in seeds for candidate in named]  # a first answer comes early
-    keys = [_key(*run) for run in runs]
-    course = Course(keys, jobs, quiet)
-    found: dict[Key, Trial | Failed] = {}
-    data: dict[str, Data | WindlassError] = {}
-    waiting = []
-    for candidate, seed in runs:  # before anything long begins
-        examples = given or _read(candidate.recipe, data)
+    runs = [(candidate, seed) for seed in seeds for candidate in named]  # first results come early
+    progress = ComparisonProgress([_key(*run) for run in runs], jobs, quiet)
+    trials: dict[RunKey, Trial | FailedTrial] = {}
+    cache: dict[str, Data | WindlassError] = {}
+    pending = []
+    for candidate, seed in runs:  # find errors before training
+        data = in_memory or _read(candidate.recipe, cache)
         folder = out / "runs" / candidate.folder / str(seed)
         key = _key(candidate, seed)
-        if isinstance(examples, WindlassError):
-            found[key] = Failed(*key, str(examples))
-            course.ended(key, found[key])
+        if isinstance(data, WindlassError):
+            trials[key] = FailedTrial(*key, str(data))
+            progress.ended(key, trials[key])
             continue
         recipe = candidate.recipe.model_copy(update={"seed": seed})
-        before = known(folder, mark(recipe, fingerprint(examples, recipe)))
-        if before is not None and candidate.test is None:
-            found[key] = Trial(**before["trial"] | {"test": None})
-            course.ended(key, found[key], anew=False)
+        record = load_record(folder, run_digest(recipe, fingerprint(data, recipe)))
+        if record is not None and candidate.test is None:
+            trials[key] = Trial(**record["trial"] | {"test": None})
+            progress.ended(key, trials[key], cached=True)
         else:
-            waiting.append((candidate, seed, folder, examples))
-    course.begin()
+            pending.append((candidate, seed, folder, data))
+    progress.start()
     try:
         if jobs > 1:
-            _side_by_side(waiting, found, course, jobs, device)
+            _run_parallel(pending, trials, progress, jobs, device)
         else:
-            for candidate, seed, folder, examples in waiting:
+            for candidate, seed, folder, data in pending:
                 key = _key(candidate, seed)
-                found[key] = _one(candidate, seed, folder, examples, device, course)
-                course.ended(key, found[key])
+                trials[key] = _run_here(candidate, seed, folder, data, device, progress)
+                progress.ended(key, trials[key])
     finally:
-        course.end()
-    trials = [found[_key(c, seed)] for c in named for seed in seeds]
+        progress.close()
+    ordered = [trials[_key(c, seed)] for c in named for seed in seeds]
     return Comparison(
-        tuple(one for one in trials if isinstance(one, Trial)), tuple(one for one in trials if isinstance(one, Failed))
+        tuple(trial for trial in ordered if isinstance(trial, Trial)),
+        tuple(trial for trial in ordered if isinstance(trial, FailedTrial)),
     )
 
 
-Waiting = tuple[Candidate, int, Path, Data]
+PendingRun = tuple[Candidate, int, Path, Data]
 
 
-def _key(candidate: Candidate, seed: int) -> Key:
+def _key(candidate: Candidate, seed: int) -> RunKey:
     return candidate.group, candidate.name, seed
 
 
-def _read(recipe: Recipe, known: dict[str, Data | WindlassError]) -> Data | WindlassError:
-    """Read each data set once; what is wrong with one is the failure of its own candidates."""
-    name = recipe.model_dump_json(include={"task", "data"}) + str(recipe.train.chunk is None)
-    if name not in known:
+def _read(recipe: Recipe, cache: dict[str, Data | WindlassError]) -> Data | WindlassError:
+    """Read each data set once; an error in one fails only its own candidates."""
+    key = data_key(recipe)
+    if key not in cache:
         try:
-            known[name] = read_data(recipe)
+            cache[key] = read_data(recipe)
         except WindlassError as error:
-            known[name] = error
-    return known[name]
+            cache[key] = error
+    return cache[key]
 
 
-def _one(candidate: Candidate, seed: int, folder: Path, data: Data, device: str, course: Course) -> Trial | Failed:
-    """A run in this process. Whatever goes wrong with it must not lose the others."""
+def _run_here(
+    candidate: Candidate, seed: int, folder: Path, data: Data, device: str, progress: ComparisonProgress
+) -> Trial | FailedTrial:
+    """Run in this process. An error must not lose the other runs."""
     key = _key(candidate, seed)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        trial = attempt(candidate, seed, data, folder, device, lambda share, left: course.moved(key, share, left))
+        trial = run_trial(
+            candidate, seed, data, folder, device, lambda fraction, left: progress.update(key, fraction, left)
+        )
     except WindlassError as error:
-        return Failed(*key, str(error))
+        return FailedTrial(*key, str(error))
     except Exception as error:
         log = folder.with_suffix(".error.txt")
-        write_bytes(log, traceback.format_exc().encode())
-        return Failed(*key, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}; see {log}")
+        atomic_write(log, traceback.format_exc().encode())
+        return FailedTrial(*key, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}; see {log}")
     if trial is None:
         raise KeyboardInterrupt
     return trial
 
 
-def _side_by_side(
-    waiting: Sequence[Waiting], found: dict[Key, Trial | Failed], course: Course, jobs: int, device: str
+def _run_parallel(
+    pending: Sequence[PendingRun],
+    trials: dict[RunKey, Trial | FailedTrial],
+    progress: ComparisonProgress,
+    jobs: int,
+    device: str,
 ) -> None:
-    """Each run in a process of its own, `jobs` at a time; Ctrl-C reaches them too, and they save."""
+    """Run in subprocesses, `jobs` at a time; they receive Ctrl-C too, and save."""
     lock, stopping = threading.Lock(), threading.Event()
-    threads = max(1, cores() // jobs)
+    threads = max(1, available_cores() // jobs)
 
-    def one(run: Waiting) -> None:
+    def run_one(run: PendingRun) -> None:
         candidate, seed, folder, _ = run
         if stopping.is_set():
             return
         key = _key(candidate, seed)
-        outcome = _elsewhere(candidate, seed, folder, threads, device, course, lock)
-        if outcome is None:
+        trial = _run_subprocess(candidate, seed, folder, threads, device, progress, lock)
+        if trial is None:
             stopping.set()
             return
         with lock:
-            found[key] = outcome
-            course.ended(key, outcome)
+            trials[key] = trial
+            progress.ended(key, trial)
 
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(one, run) for run in waiting]
+        futures = [pool.submit(run_one, run) for run in pending]
         try:
             for future in futures:
                 future.result()
@@ -228,13 +237,19 @@ def _side_by_side(
         raise KeyboardInterrupt
 
 
-def _elsewhere(
-    candidate: Candidate, seed: int, folder: Path, threads: int, device: str, course: Course, lock: threading.Lock
-) -> Trial | Failed | None:
-    """A run in another process; None where it was stopped."""
+def _run_subprocess(
+    candidate: Candidate,
+    seed: int,
+    folder: Path,
+    threads: int,
+    device: str,
+    progress: ComparisonProgress,
+    lock: threading.Lock,
+) -> Trial | FailedTrial | None:
+    """Run in a subprocess; None if it was stopped."""
     key = _key(candidate, seed)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    told = {
+    config = {
         "group": candidate.group,
         "name": candidate.name,
         "test": candidate.test,
@@ -260,18 +275,20 @@ def _elsewhere(
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(told) + "\n")
+        process.stdin.write(json.dumps(config) + "\n")
         process.stdin.close()
-        said: dict[str, Any] = {}
+        message: dict[str, Any] = {}
         for line in process.stdout:
-            said = json.loads(line)
-            if "share" in said:
+            message = json.loads(line)
+            if "fraction" in message:
                 with lock:
-                    course.moved(key, said["share"], said["left"])
+                    progress.update(key, message["fraction"], message["left"])
         process.wait()
-    if "trial" in said:
+    if "trial" in message:
         log.unlink()
-        return Trial(**said["trial"])
-    if "stopped" in said or process.returncode in (-2, 130):
+        return Trial(**message["trial"])
+    if "stopped" in message or process.returncode in (-2, 130):
         return None
-    return Failed(*key, said.get("error") or f"its process has died (exit code {process.returncode}): see {log}")
+    return FailedTrial(
+        *key, message.get("error") or f"its process has died (exit code {process.returncode}): see {log}"
+    )

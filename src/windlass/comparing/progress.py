@@ -1,4 +1,4 @@
-"""What a user sees of a comparison: how far it is, and how long it will go on."""
+"""Progress of a comparison, and its remaining time."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from statistics import fmean
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from windlass.comparing.trial import Failed, Trial
-from windlass.metrics.likelihood import shown
-from windlass.training.progress import duration
+from windlass.comparing.trial import FailedTrial, Trial
+from windlass.metrics.likelihood import format_metric
+from windlass.training.progress import format_duration
 
-Key = tuple[str, str, int]
+RunKey = tuple[str, str, int]
 """Group, name and seed."""
 
 
-class Course:
-    """Keeps the time of a comparison and shows it on stderr.
+class ComparisonProgress:
+    """Tracks the progress of a comparison and shows it on stderr.
 
-    >>> course = Course([("", "gru", 1), ("", "gru", 2), ("", "lstm", 1)], jobs=1, quiet=True)
-    >>> course.moved(("", "gru", 1), share=0.5, left=10.0)
-    >>> course.left  # 10 s of this run, and twice 20 s
+    >>> progress = ComparisonProgress([("", "gru", 1), ("", "gru", 2), ("", "lstm", 1)], jobs=1, quiet=True)
+    >>> progress.update(("", "gru", 1), fraction=0.5, left=10.0)
+    >>> progress.seconds_left  # 10 s of this run, and two runs of 20 s
     50.0
     """
 
-    def __init__(self, runs: list[Key], jobs: int, quiet: bool, console: Console | None = None):
+    def __init__(self, runs: list[RunKey], jobs: int, quiet: bool, console: Console | None = None):
         self.runs, self.jobs, self.quiet = runs, jobs, quiet
         self.console = console or Console(stderr=True)
-        self.took: dict[tuple[str, str], float] = {}  # seconds of a candidate's last run that was seen whole or in part
-        self.going: dict[Key, tuple[float, float]] = {}  # share done and seconds left
-        self.over: set[Key] = set()
+        self.run_seconds: dict[tuple[str, str], float] = {}  # measured or estimated, by candidate
+        self.running: dict[RunKey, tuple[float, float]] = {}  # fraction done and seconds left
+        self.finished: set[RunKey] = set()
         self.live: Progress | None = None
 
     @property
-    def left(self) -> float | None:
-        """Seconds until all is done; None as long as nothing is known."""
-        if not self.took:
+    def seconds_left(self) -> float | None:
+        """Seconds until all runs are done; None if unknown."""
+        if not self.run_seconds:
             return None
-        usual = fmean(self.took.values())
-        waiting = [run for run in self.runs if run not in self.over and run not in self.going]
-        coming = sum(self.took.get(run[:2], usual) for run in waiting)
-        now = [left for _, left in self.going.values()]
-        return max([(coming + sum(now)) / self.jobs, *now])
+        mean = fmean(self.run_seconds.values())
+        pending = [run for run in self.runs if run not in self.finished and run not in self.running]
+        pending_seconds = sum(self.run_seconds.get(run[:2], mean) for run in pending)
+        running_seconds = [left for _, left in self.running.values()]
+        return max([(pending_seconds + sum(running_seconds)) / self.jobs, *running_seconds])
 
-    def begin(self) -> None:
-        """Open the live line, where there is a terminal."""
+    def start(self) -> None:
+        """Open the live line on a terminal."""
         if self.quiet or not self.console.is_terminal:
             return
         columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
@@ -52,46 +52,45 @@ class Course:
         self.live.add_task("starting", total=len(self.runs))
         self.live.start()
 
-    def moved(self, run: Key, share: float, left: float) -> None:
-        """A run has gone on."""
-        self.going[run] = share, left
-        if share > 0 and not any(key[:2] == run[:2] for key in self.over):
-            self.took[run[:2]] = left / max(1e-9, 1 - share) if share < 1 else self.took.get(run[:2], 0.0)
+    def update(self, run: RunKey, fraction: float, left: float) -> None:
+        """Update the progress of a run."""
+        self.running[run] = fraction, left
+        if fraction > 0 and not any(key[:2] == run[:2] for key in self.finished):
+            whole = left / max(1e-9, 1 - fraction) if fraction < 1 else self.run_seconds.get(run[:2], 0.0)
+            self.run_seconds[run[:2]] = whole
         if self.live is not None:
-            done = len(self.over) + sum(part for part, _ in self.going.values())
-            running = ", ".join(f"{name} seed {seed} {100 * part:.0f} %" for (_, name, seed), (part, _) in self._now())
-            self.live.update(self.live.task_ids[0], completed=done, description=f"{running}  {self._left()}")
-
-    def _now(self) -> list[tuple[Key, tuple[float, float]]]:
-        return list(self.going.items())[:3]
+            done = len(self.finished) + sum(part for part, _ in self.running.values())
+            first = list(self.running.items())[:3]
+            text = ", ".join(f"{name} seed {seed} {100 * part:.0f} %" for (_, name, seed), (part, _) in first)
+            self.live.update(self.live.task_ids[0], completed=done, description=f"{text}  {self._left()}")
 
     def _left(self) -> str:
-        return "" if self.left is None else f"about {duration(self.left)} left"
+        return "" if self.seconds_left is None else f"about {format_duration(self.seconds_left)} left"
 
-    def ended(self, run: Key, found: Trial | Failed, anew: bool = True) -> None:
-        """A run is over; `anew` is False for one that had been done before."""
-        self.going.pop(run, None)
-        self.over.add(run)
-        if isinstance(found, Trial):
-            self.took[run[:2]] = found.seconds
-        label = f"{len(self.over)}/{len(self.runs)}  {found.group + ': ' if found.group else ''}{found.name}"
-        if isinstance(found, Failed):
-            self.note(f"{label}, seed {found.seed}: failed: {found.error}")
+    def ended(self, run: RunKey, trial: Trial | FailedTrial, cached: bool = False) -> None:
+        """Record the result of a run; `cached` if it was done before."""
+        self.running.pop(run, None)
+        self.finished.add(run)
+        if isinstance(trial, Trial):
+            self.run_seconds[run[:2]] = trial.seconds
+        label = f"{len(self.finished)}/{len(self.runs)}  {trial.group + ': ' if trial.group else ''}{trial.name}"
+        if isinstance(trial, FailedTrial):
+            self.note(f"{label}, seed {trial.seed}: failed: {trial.error}")
         else:
-            score = f"dev {found.metric} {shown(found.metric, found.dev[found.metric])}"
-            when = f"in {duration(found.seconds)}" if anew else "done before"
-            after = f"; {self._left()}" if len(self.over) < len(self.runs) else ""
-            self.note(f"{label}, seed {found.seed}: {score} {when}{after}")
+            score = f"dev {trial.metric} {format_metric(trial.metric, trial.dev[trial.metric])}"
+            when = "done before" if cached else f"in {format_duration(trial.seconds)}"
+            after = f"; {self._left()}" if len(self.finished) < len(self.runs) else ""
+            self.note(f"{label}, seed {trial.seed}: {score} {when}{after}")
         if self.live is not None:
-            self.live.update(self.live.task_ids[0], completed=len(self.over))
+            self.live.update(self.live.task_ids[0], completed=len(self.finished))
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close the live line."""
         if self.live is not None:
             self.live.stop()
             self.live = None
 
     def note(self, text: str) -> None:
-        """Say something."""
+        """Print a message, unless quiet."""
         if not self.quiet:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""One run of a comparison: a candidate with a seed; for runs side by side, `python -m windlass.comparing.trial`."""
+"""One run of a comparison: a candidate with a seed. Parallel runs are `python -m windlass.comparing.trial`."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ import torch
 from windlass.bundle import Bundle
 from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, examples_of, fingerprint, read_data
+from windlass.experiment.data import Data, fingerprint, read_data, read_examples
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
 from windlass.recipe import Recipe
-from windlass.training.observe import Plan, Silent, Step
-from windlass.training.progress import seconds_left, share_done
+from windlass.training.observe import RunPlan, Silent, Step
+from windlass.training.progress import fraction_done, seconds_left
 
 TIMED = 200
-"""Inputs of dev on which the rate of predictions is taken."""
+"""Dev inputs on which the prediction speed is measured."""
 
-Told = Callable[[float, float], None]
-"""Hears how much of a run is done, 0 to 1, and how many seconds are left of it."""
+ReportProgress = Callable[[float, float], None]
+"""Receives the fraction of a run that is done, and the seconds left."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run came to.
+    """The result of a run.
 
-    >>> one = Trial("", "gru", 1, "text", "cer", 900, 0.1, 2.0, 50, 5.0, 90.0, {"cer": 9.5}, None, "copy", {})
-    >>> Trial(**asdict(one)) == one
+    >>> trial = Trial("", "gru", 1, "text", "cer", 900, 0.1, 2.0, 50, 5.0, 90.0, {"cer": 9.5}, None, "copy", {})
+    >>> Trial(**asdict(trial)) == trial
     True
     """
 
@@ -47,13 +47,13 @@ class Trial:
     name: str
     seed: int
     task: str
-    metric: str  # what is chosen by
+    metric: str  # by which the best weights are chosen
     parameters: int
     megabytes: float  # of the bundle
-    seconds: float  # of training, evaluations among them
+    seconds: float  # of training, including evaluation
     steps: int
     epochs: float
-    rate: float | None  # predictions a second, in batches; of a language model, tokens scored a second
+    rate: float | None  # predictions per second, batched; for a language model, tokens scored per second
     dev: dict[str, float]
     test: dict[str, float] | None
     baseline: str
@@ -61,10 +61,10 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A run that came to nothing, and why.
+class FailedTrial:
+    """A run that failed, and its error.
 
-    >>> Failed("", "gru", 1, "no training data").error
+    >>> FailedTrial("", "gru", 1, "no training data").error
     'no training data'
     """
 
@@ -74,81 +74,96 @@ class Failed:
     error: str
 
 
-class _Watch(Silent):
-    """Passes on how far a run is; one whose parent has gone stops as by Ctrl-C."""
+class _ProgressObserver(Silent):
+    """Reports progress; stops the run if the parent process has exited."""
 
-    def __init__(self, told: Told):
-        self.told, self.parent, self.plan = told, os.getppid(), Plan(1, 0, 1, None, 0.0, "")
+    def __init__(self, report: ReportProgress):
+        self.report, self.parent, self.plan = report, os.getppid(), RunPlan(1, 0, 1, None, 0.0, "")
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: RunPlan) -> None:
         self.plan = plan
 
     def step(self, step: Step) -> None:
-        self.told(share_done(self.plan, step), seconds_left(self.plan, step))
+        self.report(fraction_done(self.plan, step), seconds_left(self.plan, step))
         if os.getppid() != self.parent:
             raise KeyboardInterrupt
 
 
-def mark(recipe: Recipe, data: str) -> str:
-    """What a run that is there must have in common with the one that is asked for.
+def run_digest(recipe: Recipe, data: str) -> str:
+    """Return a digest of recipe and data, which a finished run must match to be reused.
 
-    >>> mark(Recipe(), "a") == mark(Recipe(), "a"), mark(Recipe(), "a") == mark(Recipe(), "b")
+    >>> run_digest(Recipe(), "a") == run_digest(Recipe(), "a"), run_digest(Recipe(), "a") == run_digest(Recipe(), "b")
     (True, False)
     """
     content = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (), "dev": None})})
     return hashlib.sha256(f"{content.to_yaml()}{data}".encode()).hexdigest()
 
 
-def known(folder: Path, wanted: str) -> dict[str, Any] | None:
-    """The record of a run that has been done, beside its folder; None where there is none.
+def load_record(folder: Path, digest: str) -> dict[str, Any] | None:
+    """Return the record of a finished run, a file beside its folder; None if there is none.
 
-    >>> known(Path("/nowhere/1"), "") is None
+    >>> load_record(Path("/nowhere/1"), "") is None
     True
     """
     try:
         content = json.loads(folder.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if content.get("mark") != wanted:
+    if content.get("mark") != digest:
         raise WindlassError(
-            f"{folder}: holds a run of the same name with another recipe or other data: choose another --out"
+            f"{folder}: has a run of the same name with another recipe or other data: choose another --out"
         )
     return dict(content)
 
 
-def attempt(
-    candidate: Candidate, seed: int, data: Data, folder: Path, device: str, told: Told, alone: bool = True
+def run_trial(
+    candidate: Candidate,
+    seed: int,
+    data: Data,
+    folder: Path,
+    device: str,
+    report: ReportProgress,
+    parallel: bool = False,
 ) -> Trial | None:
-    """Do a run, or what is left of it; None where Ctrl-C stopped it. What it comes to is kept beside its folder.
+    """Do a run, or the rest of it, and save its record; None if Ctrl-C stopped it.
 
-    A run that is not `alone` on the machine has one process, unless its recipe says otherwise.
+    A run in `parallel` with others uses one process, unless its recipe sets another number.
 
-    >>> callable(attempt)
-    True
+    >>> from tempfile import mkdtemp
+    >>> from windlass.experiment.data import as_data
+    >>> from windlass.recipe import compose
+    >>> small = {"train": {"epochs": 2}, "model": {"encoder": {"size": 8}, "decoder": {"size": 8}}}
+    >>> recipe = compose("text", None, [small, {"seed": 1}])
+    >>> data = as_data([("ab", "ba"), ("ba", "ab")], [("aa", "aa")], recipe)
+    >>> folder = Path(mkdtemp()) / "1"
+    >>> trial = run_trial(Candidate("small", recipe), 1, data, folder, "cpu", lambda fraction, left: None)
+    >>> record = load_record(folder, run_digest(recipe, fingerprint(data, recipe)))
+    >>> trial.epochs, record["trial"]["steps"] == trial.steps
+    (2.0, True)
     """
     recipe = candidate.recipe.model_copy(update={"seed": seed})
-    wanted = mark(recipe, fingerprint(data, recipe))
-    record = known(folder, wanted)
+    digest = run_digest(recipe, fingerprint(data, recipe))
+    record = load_record(folder, digest)
     if record is None:
-        trained = _train(candidate, recipe, data, folder, device, told, alone)
+        trained = _train(candidate, recipe, data, folder, device, report, parallel)
         if trained is None:
             return None
-        record = {"mark": wanted, "test_file": None, "trial": asdict(trained)}
-        _keep(folder, record)
+        record = {"mark": digest, "test_file": None, "trial": asdict(trained)}
+        _save_record(folder, record)
     trial = Trial(**record["trial"])
-    if candidate.test is None or record["test_file"] == (tested := _content_of(candidate.test)):
+    if candidate.test is None or record["test_file"] == (test_digest := _file_digest(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = examples_of(recipe, candidate.test).examples
+    examples = read_examples(recipe, candidate.test).examples
     trial = replace(trial, test=evaluate([Bundle.load(folder, device)], examples).metrics)
-    _keep(folder, {"mark": wanted, "test_file": tested, "trial": asdict(trial)})
+    _save_record(folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
     return trial
 
 
-def _keep(folder: Path, record: dict[str, Any]) -> None:
-    write_bytes(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
+def _save_record(folder: Path, record: dict[str, Any]) -> None:
+    atomic_write(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
-def _content_of(path: str) -> str:
+def _file_digest(path: str) -> str:
     try:
         return hashlib.sha256(b"".join(Path(part).read_bytes() for part in path.split(","))).hexdigest()
     except OSError as error:
@@ -156,16 +171,16 @@ def _content_of(path: str) -> str:
 
 
 def _train(
-    candidate: Candidate, recipe: Recipe, data: Data, folder: Path, device: str, told: Told, alone: bool
+    candidate: Candidate, recipe: Recipe, data: Data, folder: Path, device: str, report: ReportProgress, parallel: bool
 ) -> Trial | None:
-    if not alone and recipe.train.processes == "auto":
+    if parallel and recipe.train.processes == "auto":
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"processes": 1})})
     threads = torch.get_num_threads()
     try:
-        outcome = run(recipe, data, folder, _Watch(told), (folder / "training").is_dir(), device=device)
+        outcome = run(recipe, data, folder, _ProgressObserver(report), (folder / "training").is_dir(), device=device)
     finally:
         torch.set_num_threads(threads)
-    if outcome.dev is None or outcome.fitted.reason == "interrupted":
+    if outcome.dev is None or outcome.fit.reason == "interrupted":
         return None
     bundle = outcome.bundle
     return Trial(
@@ -176,10 +191,10 @@ def _train(
         recipe.choose_by or bundle.task.metric,
         sum(p.numel() for p in bundle.model.parameters()),
         sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / (1 << 20),
-        outcome.fitted.seconds,
-        outcome.fitted.steps,
-        outcome.fitted.epochs,
-        _rate(bundle, data),
+        outcome.fit.seconds,
+        outcome.fit.steps,
+        outcome.fit.epochs,
+        _throughput(bundle, data),
         outcome.dev.metrics,
         None,
         outcome.baseline.name,
@@ -187,8 +202,8 @@ def _train(
     )
 
 
-def _rate(bundle: Bundle, data: Data) -> float | None:
-    """Predictions a second, after one that warms up."""
+def _throughput(bundle: Bundle, data: Data) -> float | None:
+    """Predictions per second, after a warm-up."""
     if bundle.task.language_model:
         texts = data.dev[:1]
         ids = joined_ids([bundle.sides.target.encode(e.target) for e in texts])
@@ -202,36 +217,38 @@ def _rate(bundle: Bundle, data: Data) -> float | None:
     return len(sources) / (time.perf_counter() - began)
 
 
-def main() -> None:
-    """Do the run that a line of JSON on stdin tells of; write how it goes, and what it came to, as lines of JSON.
+def _main() -> None:
+    """Do the run described by a line of JSON on stdin; write progress and result as lines of JSON."""
+    config = json.loads(sys.stdin.readline())
+    torch.set_num_threads(config["threads"])
+    last_report = 0.0
 
-    >>> callable(main)
-    True
-    """
-    told = json.loads(sys.stdin.readline())
-    torch.set_num_threads(told["threads"])
-    said = 0.0
+    def send(message: dict[str, Any]) -> None:
+        print(json.dumps(message), flush=True)
 
-    def say(content: dict[str, Any]) -> None:
-        print(json.dumps(content), flush=True)
+    def report(fraction: float, left: float) -> None:
+        nonlocal last_report
+        if time.monotonic() - last_report >= 1:
+            last_report = time.monotonic()
+            send({"fraction": fraction, "left": left})
 
-    def heard(share: float, left: float) -> None:
-        nonlocal said
-        if time.monotonic() - said >= 1:
-            said = time.monotonic()
-            say({"share": share, "left": left})
-
-    recipe = Recipe.model_validate(told["recipe"])
-    candidate = Candidate(told["name"], recipe, told["group"], told["test"])
+    recipe = Recipe.model_validate(config["recipe"])
+    candidate = Candidate(config["name"], recipe, config["group"], config["test"])
     try:
-        trial = attempt(
-            candidate, told["seed"], read_data(recipe), Path(told["folder"]), told["device"], heard, alone=False
+        trial = run_trial(
+            candidate,
+            config["seed"],
+            read_data(recipe),
+            Path(config["folder"]),
+            config["device"],
+            report,
+            parallel=True,
         )
     except WindlassError as error:
-        say({"error": str(error)})
+        send({"error": str(error)})
         return
-    say({"stopped": True} if trial is None else {"trial": asdict(trial)})
+    send({"stopped": True} if trial is None else {"trial": asdict(trial)})
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -1,4 +1,4 @@
-"""The errors a user may meet: where, what, and how to mend it. The CLI prints them without a traceback."""
+"""Errors for the user: where, what is wrong, and how to fix it. The CLI prints them without a traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 class WindlassError(Exception):
-    """Anything that a user can mend.
+    """The base class of errors that a user can fix.
 
     >>> str(WindlassError("no such file: pairs.tsv"))
     'no such file: pairs.tsv'
@@ -15,7 +15,7 @@ class WindlassError(Exception):
 
 
 class RecipeError(WindlassError):
-    """A recipe that cannot be built: an unknown key, a wrong value, an option that nothing would use.
+    """A recipe that cannot be built: an unknown key, an invalid value, an option that would have no effect.
 
     >>> isinstance(RecipeError("train.epochs: must be at least 1"), WindlassError)
     True
@@ -23,7 +23,7 @@ class RecipeError(WindlassError):
 
 
 class DataError(WindlassError):
-    """Data that cannot be used: names the file, the line where there is one, and what is wrong.
+    """Data that cannot be used. Names the file, the line if there is one, and the problem.
 
     >>> isinstance(DataError("pairs.tsv:3: no second column"), WindlassError)
     True
@@ -31,7 +31,7 @@ class DataError(WindlassError):
 
 
 class BundleError(WindlassError):
-    """A model folder that is damaged, foreign, or made by a newer version.
+    """A model folder that is damaged, not a bundle, or written by a newer version.
 
     >>> isinstance(BundleError("model/: not a Windlass bundle"), WindlassError)
     True
@@ -39,7 +39,7 @@ class BundleError(WindlassError):
 
 
 class TrainingError(WindlassError):
-    """A run that cannot go on, such as one whose loss is not a number any more.
+    """A run that cannot continue, for example because its loss is NaN.
 
     >>> isinstance(TrainingError("loss is NaN at step 12"), WindlassError)
     True
@@ -47,7 +47,7 @@ class TrainingError(WindlassError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known word nearest to a mistyped one, or lists all of them.
+    """Return a hint: the known name closest to a mistyped one, or all known names if none is close.
 
     >>> nearest("layrs", ["layers", "size"])
     "did you mean 'layers'?"

@@ -1,9 +1,8 @@
-"""Fitting parts together: every part declares what it gives and what it needs, and one matcher says what does not fit.
+"""Compatibility of parts: each declares the features it gives and needs, and one matcher reports what does not fit.
 
-A feature is a name. Every setting of a recipe is one, by its key (`model.decoder.feedback`), and so is every choice
-(`source: text`). What follows from settings has a name with a space in it (`model.encoder final states`), which no key
-has. A feature is given where its value is neither false, 0 nor none. In a message, `<source>` stands for the value of
-that feature, of a part for its kind.
+A feature is a name: the key of a setting (`model.decoder.feedback`), a choice (`source: text`), or a consequence of
+settings, named with a space (`model.encoder final states`) so that no key can clash. A feature counts as given unless
+its value is false, 0 or None. In a message, `<source>` is replaced by the value of that feature; for a part, its kind.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import final
 @final
 @dataclass(frozen=True)
 class Gives:
-    """The part has a feature, which others may need. Of several values under one name the first counts.
+    """The part has a feature, which others may need. The first value given for a feature counts.
 
     >>> Gives("source.lowercase", False).value
     False
@@ -29,7 +28,7 @@ class Gives:
 
 
 class Rule(ABC):
-    """What must be so of a feature, or of any one of several, and what to tell where it is not."""
+    """A condition on one or several features, and the message if it fails: what is wrong and how to mend it."""
 
     def __init__(self, feature: str | tuple[str, ...], mend: str):
         self.features = (feature,) if isinstance(feature, str) else feature
@@ -37,73 +36,73 @@ class Rule(ABC):
 
     @abstractmethod
     def holds(self, given: Mapping[str, object], needed: Set[str]) -> bool:
-        """Whether it is so, of what all parts give and need."""
+        """Whether the condition holds for the features that all parts give and need."""
 
 
 @final
 class Needs(Rule):
-    """The part cannot do without.
+    """The part requires one of the features.
 
     >>> list(misfits([Needs("source letters", "set source.characters: true")]))
     ['set source.characters: true']
     """
 
     def holds(self, given: Mapping[str, object], needed: Set[str]) -> bool:
-        """Somebody gives it."""
+        """Some part gives one of them."""
         return any(given.get(feature) for feature in self.features)
 
 
 @final
 class Refuses(Rule):
-    """The part cannot do with it.
+    """The part is incompatible with the features.
 
     >>> list(misfits([Gives("vocabulary: joint"), Refuses("vocabulary: joint", "set vocabulary: separate")]))
     ['set vocabulary: separate']
     """
 
     def holds(self, given: Mapping[str, object], needed: Set[str]) -> bool:
-        """Nobody gives it."""
+        """No part gives any of them."""
         return not any(given.get(feature) for feature in self.features)
 
 
 @final
 class Offers(Rule):
-    """The part gives what changes nothing unless somebody needs it.
+    """The part offers a feature that would be unused unless another part needs it.
 
     >>> list(misfits([Offers("source letters", "nothing reads them: set source.characters: false")]))
     ['nothing reads them: set source.characters: false']
     """
 
     def holds(self, given: Mapping[str, object], needed: Set[str]) -> bool:
-        """Somebody needs it."""
+        """Some part needs one of them."""
         return any(feature in needed for feature in self.features)
 
 
 @final
 class Equal(Rule):
-    """All the features must have one value.
+    """The features must have equal values.
 
     >>> list(misfits([Gives("a", 1), Gives("b", 2), Equal(("a", "b"), "a is <a>, but b is <b>")]))
     ['a is 1, but b is 2']
     """
 
     def holds(self, given: Mapping[str, object], needed: Set[str]) -> bool:
-        """They have."""
+        """All values equal the first."""
         first, *others = (given.get(feature) for feature in self.features)
         return all(other == first for other in others)
 
 
 Term = Gives | Rule
-"""A line of what a part declares."""
+"""One declaration of a part."""
 
 
 def misfits(
     terms: Iterable[Term], among: Iterable[Term] | None = None, within: tuple[str, ...] = ("",)
 ) -> Iterator[str]:
-    """What does not fit in the terms of all parts, and how to mend it, in the order of declaration.
+    """Yield the message of every rule that does not hold, in the order of declaration.
 
-    `among` holds the terms of all parts where `terms` are those of one. With `within` only features whose names begin
-    so are looked at: the others are given by parts that are not there.
+    `among` are the terms of all parts, if `terms` are those of one part only. `within` restricts the rules to features
+    with these prefixes, if the parts that give the others are not present.
 
     >>> writes = [Gives("model.head writing")]
     >>> list(misfits([Needs("model.head writing", "leave search out")], among=writes))

@@ -1,5 +1,5 @@
-"""The four ids that every vocabulary begins with; no text can spell them."""
+"""Special tokens: the first four ids of every vocabulary. No text is tokenised into them."""
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
-"""How they are shown: padding, an unknown token, the start and the end of a text."""
+"""Their names: padding, unknown token, beginning and end of sequence."""

@@ -1,23 +1,26 @@
-"""Typed options: what a recipe is made of.
+"""Typed options, the building blocks of a recipe.
 
-A part of a model (a cell, an attention, an encoder ...) is chosen by a record of options with a literal field `kind`;
-the union of such records is the table of contents of its folder. A record holds only what its own part uses, so an
-option that changes nothing cannot be written down. What depends on other parts, a part declares: see `core/fitting.py`.
+Each component (a cell, an attention, an encoder ...) has its own options class with a literal field `kind`. The union
+of these classes lists the components of a folder. An options class holds only what its component uses, so that an
+option without effect cannot be written. What depends on other components, a component declares: see `core/fitting.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from windlass.core.fitting import Gives, Term
 
+LARGEST_TINY, TINY_SIZE = 8, 6
+"""`Options.small` replaces a size above the first by the second, which 1, 2 and 3 heads can share."""
+
 
 class Options(BaseModel):
-    """A frozen record of options. An unknown key is an error.
+    """Base class: frozen; an unknown key is an error.
 
     >>> class Size(Options):
     ...     size: int = 4
@@ -46,41 +49,75 @@ class Options(BaseModel):
         """What the part itself declares beside its settings."""
         return iter(())
 
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Small variants of the part, the plain one first; the contracts hold for each of them.
 
-def _kind_alone(value: Any) -> Any:
+        By default the one with its large sizes cut down. A part with options that change its computation overrides it.
+
+        >>> class Layer(Options):
+        ...     size: int = 256
+        ...     layers: int = 2
+        >>> Layer.tiny()
+        (Layer(size=6, layers=2),)
+        """
+        return (cls.small(),)
+
+    @classmethod
+    def small(cls, **settings: Any) -> Self:
+        """The part with these settings, and every other size cut down to a few units.
+
+        >>> class Layer(Options):
+        ...     size: int = 256
+        ...     bias: bool = True
+        >>> Layer.small(bias=False)
+        Layer(size=6, bias=False)
+        """
+        for name, field in cls.model_fields.items():
+            value = field.default
+            if name not in settings and isinstance(value, Options):
+                settings[name] = type(value).tiny()[0]
+            elif name not in settings and type(value) is int and value > LARGEST_TINY:
+                settings[name] = TINY_SIZE
+        return cls(**settings)
+
+
+def _expand_shorthand(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-named = BeforeValidator(_kind_alone)
-"""Lets a recipe say `cell: gru` where `cell: {kind: gru}` is meant."""
+named = BeforeValidator(_expand_shorthand)
+"""Lets a recipe say `cell: gru` instead of `cell: {kind: gru}`."""
 
 
 def members(union: Any) -> dict[str, type[Options]]:
-    """Return the parts in a union of options, by their `kind`.
+    """Return the options classes of a union by `kind`.
 
     >>> from windlass.nn.cells import CellOptions
     >>> sorted(members(CellOptions))
     ['convolution', 'gru', 'leaky', 'lstm', 'rnn']
     """
-    found: dict[str, type[Options]] = {}
-    for part in get_args(union):
-        if isinstance(part, type) and issubclass(part, Options):
-            for kind in get_args(part.model_fields["kind"].annotation) if "kind" in part.model_fields else ():
-                found[kind] = part
+    by_kind: dict[str, type[Options]] = {}
+    for member in get_args(union):
+        if isinstance(member, type) and issubclass(member, Options):
+            for kind in get_args(member.model_fields["kind"].annotation) if "kind" in member.model_fields else ():
+                by_kind[kind] = member
         else:
-            found |= members(part)
-    return found
+            by_kind |= members(member)
+    return by_kind
 
 
-def record(annotation: Any) -> type[Options] | None:
-    """The record of options that a field holds, or may leave out; None where it holds something else.
+def options_class(annotation: Any) -> type[Options] | None:
+    """Return the options class of an annotation, `X` or `X | None`; None if it is something else.
 
-    >>> record(Options | None).__name__, record(int) is None
-    ('Options', True)
+    >>> class Size(Options):
+    ...     size: int = 4
+    >>> options_class(Size | None) is Size, options_class(int)
+    (True, None)
     """
-    parts = [part for part in get_args(annotation) if part is not NoneType] or [annotation]
-    alone = parts[0] if len(parts) == 1 else None
-    return alone if isinstance(alone, type) and issubclass(alone, Options) else None
+    types = [member for member in get_args(annotation) if member is not NoneType] or [annotation]
+    only = types[0] if len(types) == 1 else None
+    return only if isinstance(only, type) and issubclass(only, Options) else None
 
 
-__all__ = ["Annotated", "Options", "members", "named", "record"]
+__all__ = ["Annotated", "Options", "members", "named", "options_class"]

@@ -1,4 +1,4 @@
-"""Tensors on disk: one safetensors file, written whole or not at all, and checked by a hash when read."""
+"""Tensors on disk: one safetensors file, written atomically, verified by a checksum when read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from torch import Tensor
 from windlass.core.errors import BundleError
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file by new content; a stop at any moment leaves the old file or the new one, never half of one.
+def atomic_write(path: Path, content: bytes) -> None:
+    """Replace a file atomically: a crash leaves either the old file or the new one.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_bytes(Path(folder) / "a.txt", b"new")
+    ...     atomic_write(Path(folder) / "a.txt", b"new")
     ...     (Path(folder) / "a.txt").read_text()
     'new'
     """
@@ -34,7 +34,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    if os.name == "posix":  # the new name must reach the disk too; elsewhere a folder cannot be opened
+    if os.name == "posix":  # the rename must reach the disk too; other systems cannot open a folder
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -42,15 +42,15 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.close(folder)
 
 
-def digest(tensors: dict[str, Tensor], note: str) -> str:
-    """Return the sha256 of tensors (names, types, shapes, bytes) and of the note beside them.
+def digest(tensors: dict[str, Tensor], metadata: str) -> str:
+    """Return the sha256 of tensors (names, types, shapes, bytes) and their metadata.
 
     >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2)}, "")
     True
     >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2, 1)}, "")
     False
     """
-    sha = hashlib.sha256(note.encode())
+    sha = hashlib.sha256(metadata.encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().contiguous().cpu()
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
@@ -58,8 +58,8 @@ def digest(tensors: dict[str, Tensor], note: str) -> str:
     return sha.hexdigest()
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
-    """Write tensors and a JSON note to one file.
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+    """Write tensors and JSON metadata to one file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -67,13 +67,13 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) 
     ...     read_tensors(Path(folder) / "w.safetensors")
     ({'a': tensor([1., 1.])}, {'step': 3})
     """
-    text = json.dumps(note, sort_keys=True)
-    own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    write_bytes(path, save(own, {"note": text, "sha256": digest(own, text)}))
+    text = json.dumps(metadata, sort_keys=True)
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    atomic_write(path, save(copies, {"note": text, "sha256": digest(copies, text)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote; anything else is a BundleError that says what is wrong with the file.
+    """Return the tensors and metadata that `write_tensors` wrote; raise BundleError for any other file.
 
     >>> read_tensors(Path("/nowhere/w.safetensors"))
     Traceback (most recent call last):
@@ -83,12 +83,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise BundleError(f"{path}: no such file")
     try:
         with safe_open(str(path), framework="pt") as file:
-            note = file.metadata() or {}
+            header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise BundleError(f"{path}: damaged or not a safetensors file ({error})") from None
-    if "sha256" not in note or "note" not in note:
+    if "sha256" not in header or "note" not in header:
         raise BundleError(f"{path}: not written by Windlass: it has no checksum")
-    if digest(tensors, note["note"]) != note["sha256"]:
+    if digest(tensors, header["note"]) != header["sha256"]:
         raise BundleError(f"{path}: damaged: its checksum does not match; use another copy")
-    return tensors, json.loads(note["note"])
+    return tensors, json.loads(header["note"])

@@ -1,3 +1,3 @@
-"""The version of Windlass, which bundles and checkpoints carry."""
+"""The version of Windlass. Bundles and checkpoints record it."""
 
 __version__ = "0.1.0"

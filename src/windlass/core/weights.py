@@ -1,4 +1,4 @@
-"""The tensors that a model is: taken, put back, and swapped for a while."""
+"""The weights of a model: get, clone, load, and replace them temporarily."""
 
 from __future__ import annotations
 
@@ -12,59 +12,63 @@ from windlass.core.errors import BundleError
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters and saved buffers of a model by name, themselves, not copies; a shared one only once.
+    """Return the parameters and persistent buffers of a model by name: not copies; a tied one only once.
 
     >>> sorted(weights(nn.Linear(2, 3)))
     ['bias', 'weight']
     """
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
-            found[name] = tensor.detach()
-    return found
+            by_name[name] = tensor.detach()
+    return by_name
 
 
-def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies that no later step changes.
+def clone_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies, detached from the graph.
 
     >>> layer = nn.Linear(1, 1)
-    >>> copied(weights(layer))["bias"] is layer.bias
+    >>> copies = clone_tensors(weights(layer))
+    >>> _ = nn.init.constant_(layer.bias, 5.0)
+    >>> copies["bias"].item() == 5.0
     False
     """
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def put(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Write weights into a model, in place. They must be those of a model of the same build.
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model, in place. Names and shapes must match.
 
     >>> layer = nn.Linear(1, 1, bias=False)
-    >>> put(layer, {"weight": torch.tensor([[5.0]])})
+    >>> set_weights(layer, {"weight": torch.tensor([[5.0]])})
     >>> layer.weight.item()
     5.0
     """
-    own = weights(model)
-    different = sorted(
-        n for n in own.keys() | tensors.keys() if n not in own or n not in tensors or own[n].shape != tensors[n].shape
+    current = weights(model)
+    mismatched = sorted(
+        name
+        for name in current.keys() | tensors.keys()
+        if name not in current or name not in tensors or current[name].shape != tensors[name].shape
     )
-    if different:
+    if mismatched:
         raise BundleError(
-            f"the saved weights are of another model: {', '.join(different[:3])}"
-            f"{' ...' if len(different) > 3 else ''} differ; use the recipe they were trained with"
+            f"the saved weights belong to another model: {', '.join(mismatched[:3])}"
+            f"{' ...' if len(mismatched) > 3 else ''} differ; use the recipe they were trained with"
         )
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in current.items():
             tensor.copy_(tensors[name])
 
 
 @contextmanager
-def applied(model: nn.Module, tensors: Mapping[str, Tensor] | None) -> Iterator[None]:
-    """Put weights into a model for a while, then its own back. None changes nothing.
+def temporary_weights(model: nn.Module, tensors: Mapping[str, Tensor] | None) -> Iterator[None]:
+    """Use other weights inside the block, then restore the model's. None keeps the model's weights.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> before = layer.weight.item()
-    >>> with applied(layer, {"weight": torch.tensor([[5.0]])}):
+    >>> with temporary_weights(layer, {"weight": torch.tensor([[5.0]])}):
     ...     layer.weight.item()
     5.0
     >>> layer.weight.item() == before
@@ -73,9 +77,9 @@ def applied(model: nn.Module, tensors: Mapping[str, Tensor] | None) -> Iterator[
     if tensors is None:
         yield
         return
-    before = copied(weights(model))
+    before = clone_tensors(weights(model))
     try:
-        put(model, tensors)
+        set_weights(model, tensors)
         yield
     finally:
-        put(model, before)
+        set_weights(model, before)

@@ -1,9 +1,9 @@
 """Greedy search, sampling and beam search, all over many sentences at once.
 
-Every search gives, for every sentence, a list of hypotheses, best first, with attention on the way. Sentences that are
-done leave the batch. What is found for a sentence does not depend on its neighbours.
+A search returns, for every sentence, a list of hypotheses, best first, each with its attention. Finished sentences
+leave the batch, and the result for a sentence does not depend on the rest of the batch.
 
-A step leaves a `_Trail` of tensors behind and reads nothing out of them; outputs are read off the trails at the end.
+A step keeps `_Backpointers` on the device and copies nothing off it; hypotheses are traced back at the end.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from torch import Tensor
 from windlass.core.errors import RecipeError
 from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.records import Hypothesis, Member, Padded, Record
-from windlass.decoding.choose import best, block_ngrams, draw
 from windlass.decoding.constraint import Constraint
+from windlass.decoding.ensemble import Ensemble
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
-from windlass.decoding.walk import Walker
+from windlass.decoding.sampling import block_ngrams, draw, top_k
 
-LEAVING = 8
-"""A batch is made smaller when one in so many of its sentences is done: to leave copies all that stays."""
+SHRINK_AT = 8
+"""A batch drops its finished sentences once they are 1 in 8 of it: dropping them copies the others."""
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What to search for.
+    """The options and inputs of a search, apart from the model.
 
-    >>> SearchRequest(Beam(size=3), nbest=2).options.size
-    3
+    >>> SearchRequest(Beam(size=3)).nbest
+    1
     """
 
-    options: SearchOptions | None = None  # None for a head that does not search
-    nbest: int = 1  # how many hypotheses: the best of a beam, which is at least as wide, or as many samples
-    keys: Tensor | None = None  # (B,) name the rows for sampling, so that a row's draws do not depend on its batch
-    constraint: Constraint | None = None  # what may be written; scores stay the model's
-    forbidden: tuple[int, ...] = ()  # tokens that are never written
+    options: SearchOptions | None = None  # None for a head without a search
+    nbest: int = 1  # hypotheses for each sentence; a beam is at least as wide
+    keys: Tensor | None = None  # (B,) seed the rows' samples, so that these do not depend on the batch
+    constraint: Constraint | None = None  # on the output; scores are still the model's
+    forbidden: tuple[int, ...] = ()  # tokens that no output may have
 
 
 @torch.inference_mode()
 def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-    """Find outputs for every row of a memory; several members are an ensemble.
+    """Search for the outputs of every row of a memory; several members are an ensemble.
 
     >>> from windlass.core.records import Memory
     >>> from windlass.heads.options import TextHeadOptions
     >>> from windlass.heads.text import TextHead
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> [len(found) for found in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
+    >>> [len(hypotheses) for hypotheses in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
     [2, 2]
     """
     options, constraint = request.options or Beam(), request.constraint
@@ -59,25 +59,25 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
         return []
     if constraint is not None:
         if options.block_ngrams:
-            raise RecipeError("block_ngrams may leave nothing that is well-formed: leave it out")
+            raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")
         limits = torch.maximum(limits, constraint.shortest)
-    walker, history = Walker(members), _History(limits, options, request)
+    ensemble, token_filter = Ensemble(members), _TokenFilter(limits, options, request)
     if isinstance(options, Beam):
-        return _beam(walker, options, request.nbest, limits, history)
+        return _beam(ensemble, options, request.nbest, limits, token_filter)
     keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
     if isinstance(options, Sample):
-        found: list[list[Hypothesis]] = [[] for _ in range(limits.numel())]
-        for copy in range(request.nbest):
-            draws = _single(walker, options, limits, keys + (copy << 40), _History(limits, options, request))
-            for hypotheses, one in zip(found, _hypotheses(list(draws), limits), strict=True):
-                hypotheses.append(one)
-        return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in found]
-    return [[one] for one in _hypotheses(list(_single(walker, options, limits, keys, history)), limits)]
+        samples: list[list[Hypothesis]] = [[] for _ in range(limits.numel())]
+        for n in range(request.nbest):
+            steps = _single(ensemble, options, limits, keys + (n << 40), _TokenFilter(limits, options, request))
+            for hypotheses, sample in zip(samples, _hypotheses(list(steps), limits), strict=True):
+                hypotheses.append(sample)
+        return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in samples]
+    return [[one] for one in _hypotheses(list(_single(ensemble, options, limits, keys, token_filter)), limits)]
 
 
 @torch.inference_mode()
 def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[int] = ()) -> Iterator[int]:
-    """The tokens of one output as greedy search or sampling finds them, without the end mark.
+    """Yield the tokens of one output as greedy search or sampling chooses them, without the end mark.
 
     A `prompt` is a forced prefix of the output; only what follows it is returned.
 
@@ -92,14 +92,14 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     """
     options = request.options or Sample()
     if isinstance(options, Beam):
-        raise RecipeError("beam search finds its output at the end: use sample or greedy to stream")
+        raise RecipeError("beam search knows its output only at the end: use sample or greedy to stream")
     limits = _limits(members[0], options)
     if limits.numel() != 1:
-        raise RecipeError(f"one output can be streamed at a time, not {limits.numel()}")
+        raise RecipeError(f"only one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
-    history = _History(limits, options, request, prompt)
-    for trail in _single(Walker(members), options, limits, keys, history, prompt):
-        token = int(trail.token)
+    token_filter = _TokenFilter(limits, options, request, prompt)
+    for step in _single(Ensemble(members), options, limits, keys, token_filter, prompt):
+        token = int(step.token)
         if token == EOS:
             return
         yield token
@@ -110,28 +110,29 @@ def _limits(member: Member, options: SearchOptions) -> Tensor:
     return (lengths * options.length_factor + options.length_plus).long().clamp(min=1)
 
 
-class _History:
-    """What may not come next. Kept are the tokens of every row so far (N, t), where repeated runs are forbidden, and
-    the state of a constraint, where there is one.
+class _TokenFilter:
+    """Rules out tokens: forbidden ones, those that would repeat an n-gram, and those that break the constraint.
+
+    It keeps the tokens of every row so far (N, t) if n-grams are blocked, and the state of the constraint.
     """
 
     def __init__(self, limits: Tensor, options: SearchOptions, request: SearchRequest, prompt: Sequence[int] = ()):
         self.n, self.constraint = options.block_ngrams, request.constraint
-        never = {PAD, BOS, *request.forbidden, *([] if options.unknown else [UNK])}
-        self.never = torch.tensor(sorted(never), device=limits.device)
-        before = torch.tensor([list(prompt)], dtype=torch.long, device=limits.device)
-        self.tokens = before.expand(limits.numel(), -1) if self.n else None
+        forbidden = {PAD, BOS, *request.forbidden, *([] if options.unknown else [UNK])}
+        self.forbidden = torch.tensor(sorted(forbidden), device=limits.device)
+        prefix = torch.tensor([list(prompt)], dtype=torch.long, device=limits.device)
+        self.tokens = prefix.expand(limits.numel(), -1) if self.n else None
         self.state = None if self.constraint is None else self.constraint.begin(limits)
 
-    def forbid(self, logprobs: Tensor) -> Tensor:
-        """Rule out the marks that no target holds, repeated runs, what the constraint does; if told, the unknown."""
-        logprobs.index_fill_(1, self.never, -torch.inf)
+    def apply(self, logprobs: Tensor) -> Tensor:
+        """Set the log probabilities (N, V) of ruled-out tokens to -inf, some of them in place."""
+        logprobs.index_fill_(1, self.forbidden, -torch.inf)
         if self.constraint is not None:
             logprobs = logprobs.masked_fill(~self.constraint.allowed(self.state), -torch.inf)
         return logprobs if self.tokens is None else block_ngrams(logprobs, self.tokens, self.n)
 
-    def add(self, tokens: Tensor, rows: Tensor | None = None) -> None:
-        """One token more for every row, or for those rows that go on."""
+    def append(self, tokens: Tensor, rows: Tensor | None = None) -> None:
+        """Add a token to every row, or to the rows with these indices."""
         if self.constraint is not None and self.state is not None:
             before = self.state if rows is None else self.state.select(rows)
             self.state = self.constraint.step(before, tokens)
@@ -139,201 +140,206 @@ class _History:
             kept = self.tokens if rows is None else self.tokens[rows]
             self.tokens = torch.cat([kept, tokens[:, None]], dim=1)
 
-    def keep(self, rows: Tensor) -> None:
-        """Go on with some rows, or with several of each."""
+    def select(self, rows: Tensor) -> None:
+        """Keep the rows with these indices, which may repeat."""
         self.tokens = None if self.tokens is None else self.tokens[rows]
         self.state = None if self.state is None else self.state.select(rows)
 
 
 @dataclass(frozen=True)
-class _Trail:
-    """What one step left: for each of K hypotheses of b sentences, from which it came, and with which token."""
+class _Backpointers:
+    """One step: for each of K hypotheses of b sentences, its last token and the hypothesis that it extends."""
 
-    rows: Tensor  # (b,) which sentences these are
-    parent: Tensor | None  # (b, K); None where there is but one
+    rows: Tensor  # (b,) the indices of the sentences
+    parent: Tensor | None  # (b, K); None if K is 1
     token: Tensor  # (b, K)
     logprob: Tensor  # (b, K) of the token alone
-    weights: Tensor | None  # (b * K, S) attention when the token was chosen; a row a parent
+    weights: Tensor | None  # (b * K, S) attention when the token was chosen; a row for each parent
 
 
 def _single(
-    walker: Walker,
+    ensemble: Ensemble,
     options: Greedy | Sample,
     limits: Tensor,
     keys: Tensor,
-    history: _History,
+    token_filter: _TokenFilter,
     prompt: Sequence[int] = (),
-) -> Iterator[_Trail]:
-    """Follow one hypothesis a sentence, greedily or by sampling, a step at a time, after a forced prefix."""
+) -> Iterator[_Backpointers]:
+    """Extend one hypothesis for each sentence, greedily or by sampling, after a forced prefix; yield every step."""
     B, device = limits.numel(), limits.device
-    walk = walker.begin()
+    state = ensemble.begin()
     tokens = torch.full((B,), BOS, device=device)
     for forced in prompt:
-        _, walk, _ = walker.step(tokens, walk)
+        _, state, _ = ensemble.step(tokens, state)
         tokens = torch.full_like(tokens, forced)
-    rows = torch.arange(B, device=device)  # which sentence each live row is
+    rows = torch.arange(B, device=device)  # the sentences of the live rows
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     soonest = int(limits.min())
     for t in range(int(limits.max())):
-        logprobs, walk, weights = walker.step(tokens, walk)
-        allowed = history.forbid(logprobs)
+        logprobs, state, weights = ensemble.step(tokens, state)
+        allowed = token_filter.apply(logprobs)
         if isinstance(options, Sample):
             tokens = draw(allowed.cpu(), options, keys[rows.cpu()], t).to(device)
             chosen = logprobs.gather(1, tokens[:, None])
         else:
-            chosen, picked = best(allowed, 1)
-            tokens = picked[:, 0]
-        yield _Trail(rows, None, tokens[:, None], chosen, weights)
+            chosen, ids = top_k(allowed, 1)
+            tokens = ids[:, 0]
+        yield _Backpointers(rows, None, tokens[:, None], chosen, weights)
         done = done | (tokens == EOS)
         if t + 1 >= soonest:
             done = done | (left <= t + 1)
         gone = int(done.sum())
         if gone == done.numel():
             break
-        history.add(tokens)
-        if gone * LEAVING >= done.numel():
+        token_filter.append(tokens)
+        if gone * SHRINK_AT >= done.numel():
             live = (~done).nonzero().squeeze(1)
-            walk, rows, tokens, left, done = walk.keep(live, live), rows[live], tokens[live], left[live], done[live]
-            history.keep(live)
+            state, rows, tokens, left, done = state.keep(live, live), rows[live], tokens[live], left[live], done[live]
+            token_filter.select(live)
 
 
-def _hypotheses(trails: list[_Trail], limits: Tensor) -> list[Hypothesis]:
+def _hypotheses(backpointers: list[_Backpointers], limits: Tensor) -> list[Hypothesis]:
     """The one hypothesis of every sentence."""
     ends = [[(limit - 1, 0)] for limit in limits.tolist()]
-    return [found[0] for found in _read(trails, ends, 0.0)]
+    return [hypotheses[0] for hypotheses in _trace_back(backpointers, ends, 0.0)]
 
 
 @dataclass(frozen=True)
-class _Pool(Record):
-    """The best ended hypotheses of every sentence, best first; -inf where there is none yet."""
+class _Finished(Record):
+    """The M best finished hypotheses of every sentence, best first; -inf if there are fewer."""
 
     score: Tensor  # (B, M) normalised
-    step: Tensor  # (B, M) at which the end mark came
-    beam: Tensor  # (B, M) the place in the beam where it stood then
+    step: Tensor  # (B, M) that wrote the end mark
+    beam: Tensor  # (B, M) the index in the beam at that step
 
-    def add(self, other: _Pool) -> _Pool:
+    def merge(self, other: _Finished) -> _Finished:
         """The best M of both."""
-        best = torch.cat([self.score, other.score], 1).sort(dim=1, descending=True, stable=True).indices
-        best = best[:, : self.score.size(1)]
+        order = torch.cat([self.score, other.score], 1).sort(dim=1, descending=True, stable=True).indices
+        order = order[:, : self.score.size(1)]
 
         def pick(mine: Tensor, theirs: Tensor) -> Tensor:
-            return torch.cat([mine, theirs], 1).gather(1, best)
+            return torch.cat([mine, theirs], 1).gather(1, order)
 
-        return _Pool(pick(self.score, other.score), pick(self.step, other.step), pick(self.beam, other.beam))
+        return _Finished(pick(self.score, other.score), pick(self.step, other.step), pick(self.beam, other.beam))
 
 
-def _beam(walker: Walker, options: Beam, nbest: int, limits: Tensor, history: _History) -> list[list[Hypothesis]]:
-    """Keep K hypotheses a sentence until no live one can still enter its n-best list.
+def _beam(
+    ensemble: Ensemble, options: Beam, nbest: int, limits: Tensor, token_filter: _TokenFilter
+) -> list[list[Hypothesis]]:
+    """Keep K hypotheses for each sentence until no live one can enter its n-best list.
 
-    An end counts where it is among the K best continuations, so that a beam of 1 is greedy search.
-    A log probability only falls and a length only grows, so a live hypothesis of log probability s can reach at most
-    s / limit ** penalty.
+    A hypothesis finishes if its end mark is among the K best continuations, so that a beam of 1 is greedy search. Log
+    probabilities only fall and lengths only grow, so a live hypothesis with log probability s scores at most
+    s / limit ** length_penalty.
     """
     B, device = limits.numel(), limits.device
     M = max(nbest, 1)
-    K = max(options.size, M)  # a list of M needs a beam that can hold it
-    walk = walker.begin()
+    K = max(options.size, M)  # as wide as the n-best list
+    state = ensemble.begin()
     total = torch.full((B, K), -torch.inf, device=device, dtype=torch.float64)
-    total[:, 0] = 0.0  # all hypotheses are the same at first: only one may speak
+    total[:, 0] = 0.0  # all K are the same at first: only one may be extended
     tokens = torch.full((B,), BOS, device=device)
     rows = torch.arange(B, device=device)
     each, here = rows[:, None] * K, torch.arange(K, device=device)
-    trails: list[_Trail] = []
+    backpointers: list[_Backpointers] = []
     nothing = torch.zeros(B, M, dtype=torch.long, device=device)
-    pool = _Pool(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)
+    finished = _Finished(torch.full((B, M), -torch.inf, device=device, dtype=torch.float64), nothing, nothing)
     ends: list[list[tuple[int, int]]] = [[] for _ in range(B)]
     left, done = limits, torch.zeros(B, dtype=torch.bool, device=device)
     soonest, ended = int(limits.min()), False
     for t in range(int(limits.max())):
-        logprobs, walk, weights = walker.step(tokens, walk)
+        logprobs, state, weights = ensemble.step(tokens, state)
         b = rows.numel()
-        logp, ids = best(history.forbid(logprobs), min(K, logprobs.size(1)))  # (N, W): each one's own best
-        if t == 0:  # until here the hypotheses of a sentence were the same: one row has served them all
+        logp, ids = top_k(token_filter.apply(logprobs), min(K, logprobs.size(1)))  # (N, W)
+        if t == 0:  # so far, one row stood for all K hypotheses of a sentence
             copies = rows.repeat_interleave(K)
-            walk, logp, ids = walk.widen(K), logp[copies], ids[copies]
+            state, logp, ids = state.widen(K), logp[copies], ids[copies]
             weights = None if weights is None else weights[copies]
-            history.keep(copies)
+            token_filter.select(copies)
         total, flat = (total[..., None] + logp.view(b, K, -1)).flatten(1).topk(K, dim=1)
         parent = flat.div(logp.size(1), rounding_mode="floor")
         token = ids.view(b, -1).gather(1, flat)
-        trails.append(_Trail(rows, parent, token, logp.view(b, -1).gather(1, flat), weights))
+        backpointers.append(_Backpointers(rows, parent, token, logp.view(b, -1).gather(1, flat), weights))
         chosen, tokens = (each + parent).flatten(), token.flatten()
-        history.add(tokens, chosen)
+        token_filter.append(tokens, chosen)
         if bool((token == EOS).any()):
             ended = True
             normalised = (total / float(t + 1) ** options.length_penalty).masked_fill(token != EOS, -torch.inf)
-            pool = pool.add(_Pool(normalised, torch.full_like(parent, t), here.expand(b, K)))
+            finished = finished.merge(_Finished(normalised, torch.full_like(parent, t), here.expand(b, K)))
             total = total.masked_fill(token == EOS, -torch.inf)
         if ended or t + 1 >= soonest:
             bound = total.amax(1) / left.double() ** options.length_penalty
-            now = ((pool.score[:, -1] >= bound) | (left <= t + 1)) & ~done
+            now = ((finished.score[:, -1] >= bound) | (left <= t + 1)) & ~done
             for place in now.nonzero().squeeze(1).tolist():
-                ends[int(rows[place])] = _ends(place, pool, total[place], t)
+                ends[int(rows[place])] = _ends(place, finished, total[place], t)
             done = done | now
             gone = int(done.sum())
             if gone == b:
                 break
-            if gone * LEAVING >= b:
+            if gone * SHRINK_AT >= b:
                 live = (~done).nonzero().squeeze(1)
                 chosen = chosen.view(b, K)[live].flatten()
-                walk = walk.keep(live, chosen)
-                history.keep((each[live] + here).flatten())
+                state = state.keep(live, chosen)
+                token_filter.select((each[live] + here).flatten())
                 rows, total, tokens, left, done = rows[live], total[live], token[live].flatten(), left[live], done[live]
-                pool, each = pool.select(live), each[: live.numel()]
+                finished, each = finished.select(live), each[: live.numel()]
                 continue
-        walk = walk.reorder(chosen)
-    return _read(trails, ends, options.length_penalty)
+        state = state.reorder(chosen)
+    return _trace_back(backpointers, ends, options.length_penalty)
 
 
-def _ends(place: int, pool: _Pool, total: Tensor, step: int) -> list[tuple[int, int]]:
-    """Where a sentence's hypotheses end, (step, place in the beam): ended ones first, then cut-off ones to fill up."""
-    M = pool.score.size(1)
-    scores, steps, beams = (part[place].tolist() for part in (pool.score, pool.step, pool.beam))
-    found = [(s, k) for score, s, k in zip(scores, steps, beams, strict=True) if score > -torch.inf]
+def _ends(place: int, finished: _Finished, total: Tensor, step: int) -> list[tuple[int, int]]:
+    """Where the n-best hypotheses of a sentence end, (step, index in the beam): finished ones, then cut-off ones."""
+    M = finished.score.size(1)
+    scores, steps, beams = (part[place].tolist() for part in (finished.score, finished.step, finished.beam))
+    ends = [(s, k) for score, s, k in zip(scores, steps, beams, strict=True) if score > -torch.inf]
     alive = [(step, k) for k, score in enumerate(total.tolist()) if score > -torch.inf]
-    return found + alive[: M - len(found)]
+    return ends + alive[: M - len(ends)]
 
 
-def _read(trails: list[_Trail], ends: list[list[tuple[int, int]]], length_penalty: float) -> list[list[Hypothesis]]:
-    """Follow the hypotheses of every sentence back from their ends (step, place in the beam) to their start."""
-    parents = [None if trail.parent is None else trail.parent.tolist() for trail in trails]
-    tokens, logprobs = [t.token.tolist() for t in trails], [t.logprob.tolist() for t in trails]
-    offsets, places, rows = [0], [], trails[0].rows
+def _trace_back(
+    backpointers: list[_Backpointers], ends: list[list[tuple[int, int]]], length_penalty: float
+) -> list[list[Hypothesis]]:
+    """Follow the hypotheses of every sentence back from their ends (step, index in the beam)."""
+    parents = [None if step.parent is None else step.parent.tolist() for step in backpointers]
+    tokens, logprobs = [step.token.tolist() for step in backpointers], [step.logprob.tolist() for step in backpointers]
+    offsets, places, rows = [0], [], backpointers[0].rows
     at = {row: place for place, row in enumerate(rows.tolist())}
-    for trail in trails:  # a sentence's place changes when others leave
-        if trail.rows is not rows:
-            rows, at = trail.rows, {row: place for place, row in enumerate(trail.rows.tolist())}
+    for step in backpointers:  # a sentence's row changes when others leave
+        if step.rows is not rows:
+            rows, at = step.rows, {row: place for place, row in enumerate(step.rows.tolist())}
         places.append(at)
-        offsets.append(offsets[-1] + trail.token.numel())
-    seen: list[int] = []
-    found: list[list[tuple[list[tuple[int, float]], int]]] = []
-    for row, wanted in enumerate(ends):
-        found.append([])
-        for last, beam in wanted:
+        offsets.append(offsets[-1] + step.token.numel())
+    weight_rows: list[int] = []
+    traced: list[list[tuple[list[tuple[int, float]], int]]] = []
+    for row, row_ends in enumerate(ends):
+        traced.append([])
+        for last, beam in row_ends:
             steps: list[tuple[int, float]] = []
             lines: list[int] = []
-            for t in range(min(last, len(trails) - 1), -1, -1):
+            for t in range(min(last, len(backpointers) - 1), -1, -1):
                 if row not in places[t]:
-                    continue  # it had left: a single hypothesis ends before its limit
+                    continue  # finished before its limit, and left the batch
                 place, width, before = places[t][row], len(tokens[t][0]), parents[t]
                 steps.append((tokens[t][place][beam], logprobs[t][place][beam]))
                 beam = beam if before is None else before[place][beam]
                 lines.append(offsets[t] + place * width + beam)
             steps.reverse()
-            if EOS in (token for token, _ in steps[:-1]):  # and stayed on until others had ended too
+            if EOS in (token for token, _ in steps[:-1]):  # finished, but still in the batch
                 steps = steps[: [token for token, _ in steps].index(EOS) + 1]
-            found[-1].append((steps, len(seen)))
-            seen += lines[::-1][: len(steps)]
+            traced[-1].append((steps, len(weight_rows)))
+            weight_rows += lines[::-1][: len(steps)]
     weights = None
-    if trails[0].weights is not None:
-        device = trails[0].weights.device
-        weights = torch.cat([t.weights for t in trails if t.weights is not None])[torch.tensor(seen, device=device)]
+    if backpointers[0].weights is not None:
+        device = backpointers[0].weights.device
+        stored = torch.cat([step.weights for step in backpointers if step.weights is not None])
+        weights = stored[torch.tensor(weight_rows, device=device)]
     return [
         [
             _hypothesis(steps, None if weights is None else weights[n : n + len(steps)], length_penalty)
-            for steps, n in one
+            for steps, n in hypotheses
         ]
-        for one in found
+        for hypotheses in traced
     ]
 
 
@@ -350,14 +356,14 @@ def _hypothesis(steps: list[tuple[int, float]], weights: Tensor | None, length_p
 
 
 def forced_hypotheses(target: Padded, logprobs: Tensor, weights: Tensor | None) -> list[Hypothesis]:
-    """Given targets, with their end marks, as hypotheses: log probabilities (B, T), attention (B, T, S).
+    """Targets with end marks as hypotheses, from their log probabilities (B, T) and attention (B, T, S).
 
     >>> forced_hypotheses(Padded.of([[7, 8, EOS]]), torch.zeros(1, 3), None)[0].ids
     (7, 8)
     """
-    found = []
+    hypotheses = []
     for row, length in enumerate(target.lengths.tolist()):
         ids = target.values[row, :length].tolist()
         steps = list(zip(ids, logprobs[row, :length].tolist(), strict=True))
-        found.append(_hypothesis(steps, None if weights is None else weights[row, :length], 0.0))
-    return found
+        hypotheses.append(_hypothesis(steps, None if weights is None else weights[row, :length], 0.0))
+    return hypotheses

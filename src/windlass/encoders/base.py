@@ -1,4 +1,4 @@
-"""What an encoder is, and how tokens get their vectors."""
+"""The interface of encoders, and the embedding of tokens that most of them begin with."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from windlass.core.errors import WindlassError
 from windlass.core.fitting import Gives, Needs, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Memory
+from windlass.nn.character_encoder import CharacterEncoderOptions
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
-from windlass.nn.spelling import SpellingOptions
 
-Sizes = Mapping[str, int]
-"""How many ids each input has, by its name."""
+VocabularySizes = Mapping[str, int]
+"""The vocabulary size of each input, by name."""
 
 
 class EncoderBase(Options):
-    """What the options of every encoder have.
+    """The options of every encoder.
 
     >>> EncoderBase().source_embedding is None
     True
@@ -29,12 +29,12 @@ class EncoderBase(Options):
 
     @property
     def source_embedding(self) -> EmbeddingOptions | None:
-        """How tokens of the source become vectors, if the encoder looks them up."""
+        """The embedding of the source tokens, if the encoder has one."""
         return None
 
 
 class MemoryOptions(EncoderBase):
-    """The options of an encoder that leaves a memory of states and their summary, one of which a head must use.
+    """The options of an encoder whose memory has states and a summary; a head must use one of them.
 
     >>> sorted(term.feature for term in MemoryOptions().declare("model.encoder") if isinstance(term, Gives))
     ['model.encoder states', 'model.encoder summary']
@@ -51,20 +51,20 @@ class MemoryOptions(EncoderBase):
 
 
 class TokenOptions(MemoryOptions):
-    """How tokens become vectors.
+    """The embedding of the source tokens.
 
-    >>> TokenOptions().spelling is None
-    True
+    >>> TokenOptions(embedding={"kind": "learned", "size": 4}).source_embedding.build(10).size
+    4
     """
 
-    embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the source tokens")
-    spelling: SpellingOptions | None = Field(
-        None, description="a second vector for every word, from its letters; needs source: words with characters"
+    embedding: EmbeddingOptions = Field(Learned(), description="the embedding of the source tokens")
+    spelling: CharacterEncoderOptions | None = Field(
+        None, description="a character encoder, concatenated to the embedding; needs source: words with characters"
     )
 
     @property
     def source_embedding(self) -> EmbeddingOptions:
-        """How tokens become vectors."""
+        """The embedding of the source tokens."""
         return self.embedding
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -74,60 +74,60 @@ class TokenOptions(MemoryOptions):
         yield from super()._terms(at)
         yield Gives(f"{at} token states")
         if self.spelling is not None:
-            yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")
+            yield Needs("source letters", f"{at}.spelling needs source: words and source.characters: true")
 
 
 class Encoder(nn.Module, ABC):
-    """Turns the inputs of a batch into a memory."""
+    """Encodes the inputs of a batch into a memory."""
 
     size: int
-    """The length of a memory's states and of its summary: D."""
+    """The size of the memory's states and summary: D."""
     final_sizes: tuple[tuple[int, ...], ...]
-    """The lengths of the parts of every layer's last state."""
+    """The sizes of the tensors in every layer's last state."""
     prefix: str | None = None
-    """The input that a decoder reads before it writes, for an encoder that leaves the source to the decoder."""
+    """The input that the decoder reads as a prefix, for an encoder that leaves the source to it."""
     part_sizes: Mapping[str, int] = {}
-    """The lengths of the states of a memory's parts, by name."""
+    """The sizes of the states of the memory's parts, by name."""
     embedding: Embedding
-    """The vectors of the source's tokens, where an encoder looks them up."""
+    """The embedding of the source tokens, if the encoder has one."""
 
     def embeddings(self) -> list[Embedding]:
-        """Every table of vectors of the source's tokens."""
+        """All embeddings of source tokens."""
         return [self.embedding] if hasattr(self, "embedding") else []
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
-        """The weights of every layer (B, heads, S, S), for an encoder whose places attend to each other."""
-        raise WindlassError("there is no self-attention in this model: its encoder is of another kind")
+        """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
+        raise WindlassError("there is no self-attention in this model: its encoder has none")
 
     def keep(self, parts: Collection[str]) -> None:
-        """Leave these parts in the memory, as the head reads them; others need not be held."""
+        """Keep these parts in the memory for the head; others may be dropped."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Memory:
         """Batch.inputs -> Memory."""
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same for inference: with packed weights, in 8 bits if `int8`, where an encoder offers them."""
+        """`forward` for inference: with packed weights, in 8 bits if `int8`, if the encoder offers them."""
         memory: Memory = self(batch)
         return memory
 
 
 class TokenEncoder(Encoder):
-    """An encoder that begins with the vectors of tokens: x_t = [e(word); spelling(letters)]."""
+    """An encoder over embedded tokens: x_t = e(word_t), or [e(word_t); spelling(characters_t)]."""
 
-    def __init__(self, sizes: int | Sizes, options: TokenOptions):
+    def __init__(self, sizes: int | VocabularySizes, options: TokenOptions):
         super().__init__()
-        known = {"source": sizes} if isinstance(sizes, int) else dict(sizes)
-        self.embedding = options.embedding.build(known["source"])
+        by_name = {"source": sizes} if isinstance(sizes, int) else dict(sizes)
+        self.embedding = options.embedding.build(by_name["source"])
         self.spelling: nn.Module | None = None
-        self.width = self.embedding.size  # of a token's vector
+        self.width = self.embedding.size  # of an embedded token
         if options.spelling is not None:
-            spelling = options.spelling.build(known["characters"])
+            spelling = options.spelling.build(by_name["characters"])
             self.spelling, self.width = spelling, self.width + spelling.size
 
-    def vectors(self, batch: Batch) -> Tensor:
-        """The vectors of the tokens of `source`: (B, S, E)."""
-        found: Tensor = self.embedding(batch.inputs["source"].values)
+    def embed(self, batch: Batch) -> Tensor:
+        """The embedded tokens of `source`: (B, S, E)."""
+        x: Tensor = self.embedding(batch.inputs["source"].values)
         if self.spelling is None:
-            return found
-        return torch.cat([found, self.spelling(batch.inputs["characters"])], dim=-1)
+            return x
+        return torch.cat([x, self.spelling(batch.inputs["characters"])], dim=-1)

@@ -1,22 +1,22 @@
-"""An encoder of convolutions: what stands around a place, and nothing further away."""
+"""The convolutional encoder."""
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import Literal, Self, final
 
 from windlass.core.records import Batch, Memory
-from windlass.encoders.base import Sizes, TokenEncoder, TokenOptions
+from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
 from windlass.nn.convolution import ConvolutionOptions, Convolutions
-from windlass.nn.pooling import largest
+from windlass.nn.pooling import masked_max
 
 
 @final
 class ConvolutionEncoder(TokenEncoder):
-    """Filters that slide over embedded tokens (Collobert et al. 2011, Kim 2014).
+    """Convolutions over embedded tokens (Collobert et al. 2011, Kim 2014).
 
-    h_t = act(sum over k of W_k e(x_{t+k}) + b);  states: all h_t;  summary: of every filter the strongest answer
+    h_t = act(sum over k of W_k e(x_{t+k}) + b);  states: all h_t;  summary: max_t h_t
 
-    It has no last state: a decoder starts from its summary.
+    It has no last state: start a decoder from its summary.
 
     >>> import torch
     >>> from windlass.core.records import Padded
@@ -28,23 +28,29 @@ class ConvolutionEncoder(TokenEncoder):
     """
 
     class Options(ConvolutionOptions, TokenOptions):
-        """An encoder of convolutions."""
+        """A convolutional encoder."""
 
         kind: Literal["convolution"] = "convolution"
 
-        def build(self, vocabulary: int | Sizes) -> ConvolutionEncoder:
-            """Make the encoder."""
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """One width, several widths, and several layers."""
+            layers = cls.small(layers=3, connect="residual", activation="gated")
+            return cls.small(), cls.small(widths=(1, 2, 4), activation="tanh"), layers
+
+        def build(self, vocabulary: int | VocabularySizes) -> ConvolutionEncoder:
+            """Build the encoder."""
             return ConvolutionEncoder(vocabulary, self)
 
     final_sizes = ()
 
-    def __init__(self, vocabulary: int | Sizes, options: Options):
+    def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.layers = Convolutions(self.width, options)
         self.size = self.layers.size
 
     def forward(self, batch: Batch) -> Memory:
-        """Slide over the tokens of `source`."""
+        """Encode the tokens of `source`."""
         source = batch.inputs["source"]
-        states = self.layers(self.vectors(batch), source.mask)
-        return Memory(states, source.mask, largest(states, source.mask))
+        states = self.layers(self.embed(batch), source.mask)
+        return Memory(states, source.mask, masked_max(states, source.mask))

@@ -24,4 +24,4 @@ EncoderOptions = Annotated[
     Field(discriminator="kind"),
     named,
 ]
-"""Every encoder a recipe can name."""
+"""The options of every encoder."""

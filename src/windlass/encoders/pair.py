@@ -1,10 +1,10 @@
-"""An encoder of pairs: two texts, each by itself or each in the light of the other."""
+"""The encoder of pairs: two texts, read independently or compared word by word."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field, model_validator
@@ -15,14 +15,14 @@ from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options as BaseOptions
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
-from windlass.encoders.attention import AttentionEncoder, BelowOptions
-from windlass.encoders.base import Encoder, MemoryOptions, Sizes
+from windlass.encoders.attention import AttentionEncoder
+from windlass.encoders.base import Encoder, MemoryOptions, VocabularySizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
 from windlass.nn.embedding import Embedding, EmbeddingOptions
-from windlass.nn.pooling import mean
-from windlass.nn.recurrence import Stack
+from windlass.nn.pooling import masked_mean
+from windlass.nn.recurrence import BidirectionalOptions, Stack
 
 ReaderOptions = Annotated[
     RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options,
@@ -31,43 +31,45 @@ ReaderOptions = Annotated[
 ]
 """Every encoder that can read one text of a pair."""
 
-OF_SECOND = "second_"
-"""What the names of the second text's inputs begin with, its tokens apart, which are `second`."""
+SECOND_PREFIX = "second_"
+"""The prefix of the names of the second text's inputs; its tokens are `second`."""
 
 
 class CompareOptions(BaseOptions):
-    """Each word of one text looks at the words of the other, and is compared with what it found there.
+    """Cross-attention: each word is compared with its context in the other text.
 
-    >>> CompareOptions(size=64).score.kind
-    'scaled_dot'
+    >>> CompareOptions(score={"kind": "dot", "coverage": True})
+    Traceback (most recent call last):
+    ...
+    pydantic_core._pydantic_core.ValidationError: ...
     """
 
     score: AttentionOptions = Field(
-        ScaledDot.Options(), description="how well a word of one text fits one of the other"
+        ScaledDot.Options(), description="the score of a word of one text and a word of the other"
     )
     size: int = Field(128, ge=1, description="units of the comparison")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into the comparison and comes out of it")
-    compose: BelowOptions | None = Field(None, description="a recurrent network over the comparisons; not given: none")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input and output of the comparison")
+    compose: BidirectionalOptions | None = Field(None, description="a recurrent network over the comparisons")
 
     @model_validator(mode="after")
     def _all_used(self) -> CompareOptions:
         if self.score.coverage:
-            raise ValueError("coverage changes nothing where all words look at once: leave it out")
+            raise ValueError("coverage changes nothing when all words attend at once: leave it out")
         if self.score.values is not None:
-            raise ValueError("a word is compared with states as they are: leave score.values out")
+            raise ValueError("a word is compared with the states themselves: leave score.values out")
         return self
 
 
 @final
 class PairEncoder(Encoder):
-    """Two texts, read by one network or by two; with attention, each word is compared with what it finds in the other.
+    """Two texts, read by one network or by two; with attention, each word is compared with its context in the other.
 
     c_j = sum_i a_ji h_i,  a = softmax_i(score(k_j, h_i))          word j of one text over the words i of the other
-    m_j = relu(W [k_j; c_j; k_j - c_j; k_j * c_j] + b)             then, if told, a recurrence over all m_j
+    m_j = relu(W [k_j; c_j; k_j - c_j; k_j * c_j] + b)             then, with `compose`, a recurrent network over m
 
-    Both texts are treated so, with the same weights (Parikh et al. 2016; with a recurrence Chen et al. 2017). The
-    memory holds the first text's states; its part `second` holds the second's, `cross_attention` the weights a of the
-    second text's words over the first's.
+    Both texts are compared with the same weights (Parikh et al. 2016; with `compose` Chen et al. 2017). The memory has
+    the states of the first text; its part `second` has those of the second, and `cross_attention` the weights a of the
+    second text over the first.
 
     >>> from windlass.core.records import Padded
     >>> options = PairEncoder.Options(reader={"kind": "recurrent", "size": 3}, attention={"size": 5})
@@ -78,38 +80,50 @@ class PairEncoder(Encoder):
     """
 
     class Options(MemoryOptions):
-        """An encoder of pairs."""
+        """A pair encoder."""
 
         kind: Literal["pair"] = "pair"
-        reader: ReaderOptions = Field(RecurrentEncoder.Options(), description="what reads each of the two texts")
-        shared: bool = Field(True, description="one network reads both texts; false: each has its own")
+        reader: ReaderOptions = Field(RecurrentEncoder.Options(), description="the encoder of each text")
+        shared: bool = Field(True, description="one reader for both texts; false: one for each")
         attention: CompareOptions | None = Field(
-            None, description="compare each word with what it finds in the other text; not given: each text by itself"
+            None, description="compare the words of both texts by cross-attention; none: encode the texts independently"
         )
 
         @property
         def source_embedding(self) -> EmbeddingOptions:
-            """How tokens of both texts become vectors."""
+            """The embedding of the tokens of both texts."""
             return self.reader.embedding
 
         def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source pair", f"{at}: pair reads two texts, not source: <source>: set source: pair")
-            yield Needs("model.head pairs", f"{at}: pair is for judging, not for model.head: <model.head>: use label")
+            yield Needs("model.head pairs", f"{at}: pair cannot feed model.head: <model.head>: use label")
             yield from super()._terms(at)
-            yield Needs(f"{at}.reader states", f"{at}.reader must leave states: use another one")
+            yield Needs(f"{at}.reader states", f"{at}.reader must give states: use another one")
             if self.attention is not None:
                 yield Gives(f"{at} comparisons")
             else:  # the states are the reader's own
                 directions = Gives(f"{at} two directions")
                 yield from (term for term in self.reader.declare(at) if term == directions)
 
-        def build(self, vocabulary: int | Sizes) -> PairEncoder:
-            """Make the encoder."""
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Each text by itself, and compared by several scores, with one network and with two."""
+            reader, compared = RecurrentEncoder.Options.small(cell="gru"), CompareOptions.small(size=4)
+            scores = [
+                CompareOptions.small(score=score, size=4) for score in ("additive", {"kind": "bilinear", "keys": 3})
+            ]
+            composed = CompareOptions.small(size=4, compose=BidirectionalOptions.small(cell="gru", size=3))
+            others = [cls(reader=reader, attention=attention) for attention in (compared, *scores, composed)]
+            apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
+            return cls(reader=reader), *others, *apart
+
+        def build(self, vocabulary: int | VocabularySizes) -> PairEncoder:
+            """Build the encoder."""
             return PairEncoder(vocabulary, self)
 
     final_sizes = ()
 
-    def __init__(self, vocabulary: int | Sizes, options: Options):
+    def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__()
         self.reader = options.reader.build(vocabulary)
         self.other = None if options.shared else options.reader.build(vocabulary)
@@ -120,24 +134,26 @@ class PairEncoder(Encoder):
         self.part_sizes = {"second": self.size}
 
     def embeddings(self) -> list[Embedding]:
-        """Those of both readers."""
+        """The embeddings of both readers."""
         return [*self.reader.embeddings(), *(self.other.embeddings() if self.other is not None else [])]
 
     def forward(self, batch: Batch) -> Memory:
-        """Read `source` and `second`."""
+        """Encode `source` and `second`."""
         first: Memory = self.reader(batch)
         second: Memory = (self.other or self.reader)(_second(batch))
         return replace(first, parts={"second": second}) if self.compare is None else self.compare(first, second)
 
 
 def _second(batch: Batch) -> Batch:
-    """The second text as a batch of its own."""
-    more = {name.removeprefix(OF_SECOND): part for name, part in batch.inputs.items() if name.startswith(OF_SECOND)}
-    return replace(batch, inputs={"source": batch.inputs["second"], **more})
+    """The second text as the source of a batch."""
+    others = {
+        name.removeprefix(SECOND_PREFIX): part for name, part in batch.inputs.items() if name.startswith(SECOND_PREFIX)
+    }
+    return replace(batch, inputs={"source": batch.inputs["second"], **others})
 
 
 class _Compare(nn.Module):
-    """Both texts in the light of each other."""
+    """Compares the words of two texts by cross-attention."""
 
     def __init__(self, size: int, options: CompareOptions):
         super().__init__()
@@ -151,19 +167,20 @@ class _Compare(nn.Module):
             self.size = self.stack.size
 
     def forward(self, first: Memory, second: Memory) -> Memory:
-        """Compare each text's words with what they find in the other."""
-        there, _ = self.attend(first.states, self.attend.prepare(second))
-        here, links = self.attend(second.states, self.attend.prepare(first))
-        parts = {"second": self._judge(second, here), "cross_attention": Memory.of_weights(links, second.mask)}
-        return replace(self._judge(first, there), parts=parts)
+        """Compare each word with its context in the other text."""
+        first_context, _ = self.attend(first.states, self.attend.prepare(second))
+        second_context, weights = self.attend(second.states, self.attend.prepare(first))
+        compared = self._compare(second, second_context)
+        parts = {"second": compared, "cross_attention": Memory.of_weights(weights, second.mask)}
+        return replace(self._compare(first, first_context), parts=parts)
 
-    def _judge(self, memory: Memory, found: Tensor) -> Memory:
-        own = memory.states
-        seen = torch.cat([own, found, own - found, own * found], dim=-1)
-        states = self._drop(torch.relu(self.layer(self._drop(seen)))) * memory.mask[..., None]
+    def _compare(self, memory: Memory, c: Tensor) -> Memory:
+        k = memory.states
+        joined = torch.cat([k, c, k - c, k * c], dim=-1)
+        states = self._drop(torch.relu(self.layer(self._drop(joined)))) * memory.mask[..., None]
         if self.stack is not None:
             states, _ = self.stack(states, memory.mask)
-        return Memory(states, memory.mask, mean(states, memory.mask))
+        return Memory(states, memory.mask, masked_mean(states, memory.mask))
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)

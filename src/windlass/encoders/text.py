@@ -1,4 +1,4 @@
-"""Encoders of text: a recurrence over embedded tokens, or nothing but the tokens themselves."""
+"""The recurrent encoder, and the two that leave everything to the decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
-from windlass.encoders.base import Encoder, EncoderBase, Sizes, TokenEncoder, TokenOptions
+from windlass.encoders.base import Encoder, EncoderBase, TokenEncoder, TokenOptions, VocabularySizes
 from windlass.nn import fast
 from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.recurrence import Stack, StackOptions
@@ -18,9 +18,9 @@ from windlass.nn.recurrence import Stack, StackOptions
 
 @final
 class RecurrentEncoder(TokenEncoder):
-    """A stack of recurrent layers over embedded tokens, read in one direction or in both.
+    """A stack of recurrent layers over embedded tokens, in one direction or both.
 
-    h_t = R(h_{t-1}, e(x_t));  states: all h_t;  summary: the last one, [forward end; backward end] of two directions
+    h_t = R(h_{t-1}, e(x_t));  states: all h_t;  summary: the last h_t of each direction
 
     >>> from windlass.core.records import Padded
     >>> from windlass.nn.embedding import Learned
@@ -34,39 +34,39 @@ class RecurrentEncoder(TokenEncoder):
         """A recurrent encoder."""
 
         kind: Literal["recurrent"] = "recurrent"
-        bidirectional: bool = Field(True, description="read the source in both directions")
+        bidirectional: bool = Field(True, description="read in both directions")
 
         def _terms(self, at: str) -> Iterator[Term]:
             yield from super()._terms(at)
             yield Gives(f"{at} final states", self.cell.stateful)
             yield Gives(f"{at} two directions", self.bidirectional)
 
-        def build(self, vocabulary: int | Sizes) -> RecurrentEncoder:
-            """Make the encoder."""
+        def build(self, vocabulary: int | VocabularySizes) -> RecurrentEncoder:
+            """Build the encoder."""
             return RecurrentEncoder(vocabulary, self)
 
-    def __init__(self, vocabulary: int | Sizes, options: Options):
+    def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.stack = Stack(self.width, options, options.bidirectional)
         self.size = self.stack.size
         self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
 
     def forward(self, batch: Batch) -> Memory:
-        """Run over the tokens of `source`."""
-        return self._read(batch, self.stack)
+        """Encode the tokens of `source`."""
+        return self._encode(batch, self.stack)
 
     def infer(self, batch: Batch, int8: bool = False) -> Memory:
-        """The same with packed weights, if the stack offers it."""
-        return self._read(batch, fast.inference(self.stack, int8) or self.stack)
+        """`forward` with packed weights, if the stack offers them."""
+        return self._encode(batch, fast.inference(self.stack, int8) or self.stack)
 
-    def _read(self, batch: Batch, stack: Stack | InferenceStack) -> Memory:
+    def _encode(self, batch: Batch, stack: Stack | InferenceStack) -> Memory:
         source = batch.inputs["source"]
         if isinstance(stack, InferenceStack) and self.spelling is None:  # a repeated token is multiplied once
             tokens, places = source.values.unique(return_inverse=True)
             states, final = stack(self.embedding(tokens), source.mask, places)
         else:
-            states, final = stack(self.vectors(batch), source.mask)
-        # Not the last layer's own state, which lacks what a residual or highway connection adds to it.
+            states, final = stack(self.embed(batch), source.mask)
+        # Not the last layer's state, which is before the residual or highway connection.
         summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
         if self.stack.backward_cells:
             half = self.size // 2
@@ -76,9 +76,9 @@ class RecurrentEncoder(TokenEncoder):
 
 @final
 class PrefixEncoder(Encoder):
-    """Encodes nothing: the decoder itself reads the source first, as a prefix that it need not predict.
+    """No encoder: the decoder reads the source as a forced prefix.
 
-    One recurrent network then runs over source, separator and target: a language model with a forced beginning.
+    One recurrent network runs over source, separator and target, like a language model with a prompt.
 
     >>> from windlass.core.records import Padded
     >>> PrefixEncoder()(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2))).states.shape
@@ -95,8 +95,8 @@ class PrefixEncoder(Encoder):
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
             yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
 
-        def build(self, vocabulary: int | Sizes) -> PrefixEncoder:
-            """Make the encoder."""
+        def build(self, vocabulary: int | VocabularySizes) -> PrefixEncoder:
+            """Build the encoder."""
             return PrefixEncoder()
 
     size = 0
@@ -104,13 +104,13 @@ class PrefixEncoder(Encoder):
     prefix = "source"
 
     def forward(self, batch: Batch) -> Memory:
-        """An empty memory: the decoder finds the tokens in the batch."""
+        """An empty memory: the decoder takes the tokens from the batch."""
         return Memory.empty(batch.size, batch.keys.device)
 
 
 @final
 class NoEncoder(Encoder):
-    """Reads nothing, as there is nothing to read: a language model.
+    """No encoder and no input: a language model.
 
     >>> NoEncoder()(Batch({}, None, torch.arange(2))).states.shape
     torch.Size([2, 0, 0])
@@ -124,11 +124,11 @@ class NoEncoder(Encoder):
         def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source nothing", f"{at}: none reads nothing, not source: <source>: use another encoder")
             yield Needs(
-                "model.decoder.feedback", f"with {at}: none the decoder must read what it wrote: set feedback: true"
+                "model.decoder.feedback", f"with {at}: none the decoder must read its own output: set feedback: true"
             )
 
-        def build(self, vocabulary: int | Sizes) -> NoEncoder:
-            """Make the encoder."""
+        def build(self, vocabulary: int | VocabularySizes) -> NoEncoder:
+            """Build the encoder."""
             return NoEncoder()
 
     size = 0

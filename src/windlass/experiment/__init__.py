@@ -1,1 +1,1 @@
-"""An experiment from files to a bundle."""
+"""Experiments: from data files to a trained bundle."""

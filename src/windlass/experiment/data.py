@@ -1,4 +1,4 @@
-"""What there is to learn from: read from files, or taken from memory, with a part set aside to choose by."""
+"""The training and dev data of an experiment, from files or from memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.tasks import TASKS
 
 @dataclass(frozen=True)
 class Data:
-    """What there is to learn from and to choose by.
+    """Training and dev examples, and the report on their quality.
 
     >>> from windlass.data.doctor import survey
     >>> Data((), (), survey([])).train
@@ -33,34 +33,36 @@ class Data:
 
 
 def read_data(recipe: Recipe) -> Data:
-    """Read the files of a recipe; where no dev file is named, set a part of the training data aside.
+    """Read the files of a recipe; without a dev file, hold out a part of the training data.
 
     >>> read_data(Recipe())
     Traceback (most recent call last):
-    windlass.core.errors.DataError: no training data: name a file, such as: windlass train pairs.tsv
+    windlass.core.errors.DataError: no training data: name a file, as in windlass train pairs.tsv
     """
     files = recipe.data
     if not files.train:
-        raise DataError("no training data: name a file, such as: windlass train pairs.tsv")
+        raise DataError("no training data: name a file, as in windlass train pairs.tsv")
     reader, keep = TASKS[recipe.task].reader, keeping(files.train, files.store)
-    train = [examples_of(recipe, path, keep=keep) for path in files.train]
-    dev = [examples_of(recipe, files.dev)] if files.dev else []
+    train = [read_examples(recipe, path, keep=keep) for path in files.train]
+    dev = [read_examples(recipe, files.dev)] if files.dev else []
     report = reader.survey(train, dev)
     examples = joined_views([result.examples for result in train])
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
-    learned, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None)
-    return Data(_expanded(learned), held if isinstance(held, View) else tuple(held), report)
+    train_part, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None)
+    return Data(_expanded(train_part), held if isinstance(held, View) else tuple(held), report)
 
 
 def _expanded(examples: Sequence[Example]) -> Sequence[Example]:
     return examples.expanded() if isinstance(examples, View) else tuple(expand(examples))
 
 
-def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple) -> ReadResult:
-    """Read a file as a model's own data was read, or as `options` say; `keep` holds its examples.
+def read_examples(
+    recipe: Recipe, path: str | Path, options: DataOptions | None = None, keep: Keep = tuple
+) -> ReadResult:
+    """Read a file with the recipe's data options, or with `options`; `keep` stores the examples.
 
-    >>> examples_of(Recipe(), "no-such-file.tsv")
+    >>> read_examples(Recipe(), "no-such-file.tsv")
     Traceback (most recent call last):
     windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
     """
@@ -69,7 +71,7 @@ def examples_of(recipe: Recipe, path: str | Path, options: DataOptions | None = 
 
 
 def sides_of(recipe: Recipe) -> SideOptions:
-    """The options of a recipe's two sides.
+    """Return the options of a recipe's two sides.
 
     >>> sides_of(Recipe()).source.kind
     'text'
@@ -78,7 +80,7 @@ def sides_of(recipe: Recipe) -> SideOptions:
 
 
 def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, recipe: Recipe) -> Data:
-    """Make the same of pairs in memory; for a language model, of texts.
+    """Make data from pairs in memory; for a language model, from texts.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("e", "f")], Recipe())
     >>> data.train[1].source, len(data.dev)
@@ -89,12 +91,12 @@ def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, rec
     if dev is not None:
         second = reader.from_memory(dev, "dev", sides)
         return Data(first.examples, second.examples, reader.survey([first], [second]))
-    learned, held = reader.split(first.examples, recipe.data.dev_fraction, recipe.train.chunk is not None)
-    return Data(tuple(learned), tuple(held), reader.survey([first]))
+    train_part, held = reader.split(first.examples, recipe.data.dev_fraction, recipe.train.chunk is not None)
+    return Data(tuple(train_part), tuple(held), reader.survey([first]))
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:
-    """A hash of the examples, so that a run is not resumed on other data.
+    """Return a hash of the examples, so that a run is not resumed on other data.
 
     >>> fingerprint(as_data([("a", "b")], [("c", "d")], Recipe()), Recipe())[:8]
     'f83c3a1c'

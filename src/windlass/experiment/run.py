@@ -1,4 +1,4 @@
-"""An experiment from files to a bundle: read, pick, fit sides, build, train, judge beside a baseline."""
+"""Run an experiment: fit the sides, build, train, and evaluate beside a baseline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from torch import nn
 
 from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
-from windlass.baseline.language import LanguageBaselines, language_baselines, language_figures
+from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
 from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
@@ -23,91 +23,95 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.sides import TARGETS
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
-from windlass.experiment.auto import choose
+from windlass.experiment.auto import suggest_settings
 from windlass.experiment.data import Data, as_data, fingerprint, read_data, sides_of
 from windlass.explain.render import curves
-from windlass.inference.evaluate import Evaluation, alignment_figures, evaluate
+from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
-from windlass.training.finetune import extended, flat, same_model
+from windlass.training.finetune import check_same_model, extend_bundle
 from windlass.training.loop import fit
-from windlass.training.observe import Fitted, Observer
-from windlass.training.processes import choose_processes, team
-from windlass.training.samples import Stages
+from windlass.training.observe import FitResult, Observer
+from windlass.training.processes import choose_processes, gradient_workers
+from windlass.training.resume import flatten
+from windlass.training.samples import SampleWriter
 
 __all__ = [
     "Data",
     "Outcome",
+    "apply_suggestions",
     "as_data",
     "baseline_metrics",
     "check_folder",
     "choose_baseline",
+    "describe_unknown",
     "encode",
     "fingerprint",
     "fit_sides",
     "load_baseline",
     "load_vectors",
-    "pick",
     "read_data",
     "run",
     "save_baseline",
-    "unknown_note",
 ]
 
 Note = Callable[[str], None]
 
-ENOUGH = 200_000
-"""Examples of a corpus on disk that the baseline, and the choice of tokens, are taken from."""
+SAMPLE_SIZE = 200_000
+"""Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained bundle, how the run ended, and the dev figures beside the best cheap baseline.
+    """A trained bundle, how training ended, and its dev metrics beside those of the best baseline.
 
-    >>> Outcome.__dataclass_fields__["fitted"].type
-    'Fitted'
+    >>> from windlass.baseline import Baseline
+    >>> result = FitResult(None, best_step=0, steps=3, epochs=0, seconds=1, reason="interrupted")
+    >>> outcome = Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {"cer": 90.0})
+    >>> outcome.baseline.name, outcome.baseline_metrics["cer"]
+    ('copy', 90.0)
     """
 
     bundle: Bundle
-    fitted: Fitted
-    dev: Evaluation | None  # None where the run was stopped before its first evaluation
+    fit: FitResult
+    dev: Evaluation | None  # None if the run was interrupted before its first evaluation
     baseline: AnyBaseline | LanguageBaselines
     baseline_metrics: dict[str, float]
 
 
-def pick(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: Note) -> Recipe:
-    """Let the data decide what the user has not, and say so. `settings` are the user's own, which go first.
+def apply_suggestions(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: Note) -> Recipe:
+    """Apply the settings that the data suggest and note them; the user's own `settings` take precedence.
 
     >>> data = as_data([("cat", "k a t")] * 50 + [("dog", "d o g")], None, Recipe())
-    >>> pick(Recipe(), data, [], print).target.tokens.kind
+    >>> apply_suggestions(Recipe(), data, [], print).target.tokens.kind
     picked from the data:
       source: characters, as it has 1.0 words of 3.0 characters
-      target: words, as its pieces are short and separated by spaces
-      128 units a layer, 60 epochs, batches of 200 tokens, as there are ... examples
+      target: words, as they are short and separated by spaces
+      128 units per layer, 60 epochs, batches of 200 tokens, as there are ... examples
     'words'
     """
     content = recipe.model_dump(mode="json")
     picked: dict[str, Any] = {}
     note("picked from the data:")
-    for over, said in choose(_sampled(data.train), len(data.train)):
+    for over, reason in suggest_settings(_sample(data.train), len(data.train)):
         content = merge(content, over)
-        picked |= flat(over)
-        note(f"  {said}")
-    told = {key: value for setting in settings for key, value in flat(setting).items()}
+        picked |= flatten(over)
+        note(f"  {reason}")
+    own = {key: value for setting in settings for key, value in flatten(setting).items()}
     for setting in settings:
         content = merge(content, setting)
-    overruled = [f"{key}={value}" for key, value in told.items() if any(k.startswith(key) for k in picked)]
-    if overruled:
-        note(f"  but as you set it: {', '.join(overruled)}")
+    overridden = [f"{key}={value}" for key, value in own.items() if any(k.startswith(key) for k in picked)]
+    if overridden:
+        note(f"  but as you set it: {', '.join(overridden)}")
     return parse(content)
 
 
 def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
-    """Fit the two sides to the training data.
+    """Fit both sides to the training data.
 
     >>> sides = fit_sides(Recipe(), as_data([("a", "b"), ("c", "d")], None, Recipe()).train)
     >>> sides.source.sizes
@@ -122,7 +126,7 @@ def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
 
 
 def encode(sides: Sides, examples: Sequence[Example]) -> list[Encoded]:
-    """Examples as arrays.
+    """Encode examples as arrays.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("a", "b")], Recipe())
     >>> [row.target.tolist() for row in encode(fit_sides(Recipe(), data.train), data.dev)]
@@ -131,12 +135,12 @@ def encode(sides: Sides, examples: Sequence[Example]) -> list[Encoded]:
     return [sides.encode_example(e) for e in examples]
 
 
-def unknown_note(sides: Sides, dev: Sequence[Example]) -> str | None:
-    """Say which symbols of the dev set the training data does not have.
+def describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
+    """Name the symbols of the dev set that the training data lack.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("z", "b")], Recipe())
-    >>> unknown_note(fit_sides(Recipe(), data.train), data.dev)
-    "dev has symbols that train has not, read as unknown: source 'z' (1 example)"
+    >>> describe_unknown(fit_sides(Recipe(), data.train), data.dev)
+    "dev has symbols that train lacks, encoded as unknown: source 'z' (1 example)"
     """
     parts = []
     sources = [set(sides.source.unknown(e.source)) for e in dev]
@@ -147,11 +151,11 @@ def unknown_note(sides: Sides, dev: Sequence[Example]) -> str | None:
             shown = ", ".join(map(repr, symbols[:8])) + (" ..." if len(symbols) > 8 else "")
             count = sum(bool(f) for f in found)
             parts.append(f"{side} {shown} ({count} example{'s' if count > 1 else ''})")
-    return f"dev has symbols that train has not, read as unknown: {'; '.join(parts)}" if parts else None
+    return f"dev has symbols that train lacks, encoded as unknown: {'; '.join(parts)}" if parts else None
 
 
 def load_vectors(bundle: Bundle, note: Note) -> None:
-    """Fill embeddings from word-vector files where the recipe names them, and say how many words matched.
+    """Load the pretrained vectors that the recipe names, and note how many words they cover.
 
     >>> load_vectors(Bundle.new(Recipe(), Sides.tiny()), print)
     """
@@ -183,16 +187,16 @@ def run(
     base: Bundle | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train in a folder, which becomes the bundle; what concerns the run alone goes to its folder `training`.
+    """Train in a folder, which becomes the bundle; checkpoints and logs go to its folder `training`.
 
-    `base` is a bundle to train further: its weights are the start, and its vocabulary grows by what is new.
+    `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.recipe import compose, setting
     >>> from windlass.training.observe import Silent
     >>> recipe = compose("text", None, [setting("train.epochs=1"), setting("model.encoder.size=8")])
     >>> data = as_data([("ab", "ba"), ("cd", "dc")], [("ab", "ba")], recipe)
-    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fitted.reason
+    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fit.reason
     'epochs'
     """
     folder = out / "training"
@@ -202,11 +206,11 @@ def run(
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before = load_definition(out)[0] if resume else None
     if before is not None:
-        same_model(before, recipe, "a run that is resumed")
-        bundle = _begun(recipe, out)
+        check_same_model(before, recipe, "a resumed run")
+        bundle = _resumed_bundle(recipe, out)
     else:
         bundle = (
-            extended(base, recipe, data.train, observer.note)
+            extend_bundle(base, recipe, data.train, observer.note)
             if base
             else Bundle.new(recipe, fit_sides(recipe, data.train))
         )
@@ -215,27 +219,27 @@ def run(
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:
-        learned, held = [e.target for e in data.train], [e.target for e in data.dev]
-        known = LanguageBaselines.load(out) if resume else None
-        baseline = known or language_baselines(bundle, learned, held, observer.note)
+        train_texts, dev_texts = [e.target for e in data.train], [e.target for e in data.dev]
+        saved = LanguageBaselines.load(out) if resume else None
+        baseline = saved or language_baselines(bundle, train_texts, dev_texts, observer.note)
     else:
-        if isinstance(data.train, View) and len(data.train) > ENOUGH:
-            observer.note(f"the corpus is held on disk; its baseline is fitted on {ENOUGH:,} examples of it")
+        if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
+            observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
         baseline = choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
-    if said := unknown_note(sides, data.dev):
-        observer.note(said)
-    if said := sides.source.note(e.source for e in chain(data.train, data.dev)):
-        observer.note(said)
+    if message := describe_unknown(sides, data.dev):
+        observer.note(message)
+    if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
+        observer.note(message)
     loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
-        observer = Stages(observer, bundle, folder / "samples.txt", recipe.samples)
+        observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
-    processes = _processes(bundle, loader, out, observer.note, resume, device)
+    processes = _count_processes(bundle, loader, out, observer.note, resume, device)
     try:
-        with team(model, out, processes, recipe.seed) as gradients:
-            fitted = fit(
+        with gradient_workers(model, out, processes, recipe.seed) as compute_gradients:
+            result = fit(
                 model,
                 loader,
                 evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
@@ -248,27 +252,27 @@ def run(
                 seed=recipe.seed,
                 device=device,
                 resume=resume,
-                gradients=gradients,
+                compute_gradients=compute_gradients,
             )
     except WindlassError:
-        if before is not None:  # what was set anew did not do: a later resume begins from what did
+        if before is not None:  # the new settings failed: keep the old ones for the next resume
             save_definition(out, before, sides)
         raise
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if fitted.best else []
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if result.best else []
     if rows:
         _draw_curves(rows, folder / "curves.png", metric)
-    if fitted.best is None:
-        return Outcome(bundle, fitted, None, baseline, {})
-    bundle = replace(bundle, model=model.eval(), scores=fitted.best)  # `fit` leaves the best weights in the model
+    if result.best is None:
+        return Outcome(bundle, result, None, baseline, {})
+    bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
-        cheap = language_figures(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, fitted, dev, baseline, cheap[baseline.name])
-    return Outcome(bundle, fitted, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        each = language_metrics(baseline, bundle, [e.target for e in data.dev])
+        return Outcome(bundle, result, dev, baseline, each[baseline.name])
+    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
-    """Serve training data as batches: examples by length, or running text in its order.
+    """Return the loader of the training data: examples bucketed by length, or running text in order.
 
     >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
@@ -283,8 +287,8 @@ def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Runnin
     return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
 
 
-def _processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
-    """Say what a run will take, and decide on how many processes it has; one that is resumed keeps their number."""
+def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
+    """Estimate the run and choose its number of processes; a resumed run keeps its own."""
     options, path = bundle.recipe.train, out / "training" / "processes.json"
     if resume and options.processes == "auto" and path.is_file():
         return int(json.loads(path.read_text())["processes"])
@@ -292,7 +296,7 @@ def _processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, 
     if not resume:
         note(expected.render())
     count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
-    write_bytes(path, json.dumps({"processes": count}).encode())
+    atomic_write(path, json.dumps({"processes": count}).encode())
     return count
 
 
@@ -302,7 +306,7 @@ def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
 
 
 def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
-    """The figures on dev while a model trains; where links are known and there is attention, alignment errors too.
+    """Return the dev metrics during training, with the alignment error rate if there are gold links and attention.
 
     >>> data = as_data([("a", "b")], [("a", "b")], Recipe())
     >>> sorted(dev_metrics(Bundle.new(Recipe(), Sides.tiny()), data.dev))
@@ -311,26 +315,26 @@ def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     metrics = evaluate([bundle], dev).metrics
     decoder = bundle.recipe.model.decoder
     if decoder is not None and decoder.context.kind == "attention" and any(e.alignment for e in dev):
-        metrics = metrics | {"aer": alignment_figures(bundle, dev)[0]["aer"]}
+        metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
 
 
 def check_folder(out: Path, resume: bool) -> None:
-    """Refuse a folder that holds anything, or, to resume, one that holds no run.
+    """Refuse a folder that is not empty or, to resume, one without a run.
 
     >>> check_folder(Path(__file__), resume=False)
     Traceback (most recent call last):
-    windlass.core.errors.TrainingError: ...: already there and not empty: choose another --out; nothing was changed
+    windlass.core.errors.TrainingError: ...: exists and is not empty: choose another --out; nothing was changed
     """
     begun = (out / "training").is_dir()
     if resume and not begun:
-        raise TrainingError(f"{out}: there is no run to resume: drop --resume to start one")
+        raise TrainingError(f"{out}: no run to resume: drop --resume to start one")
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         how = f"resume it with --resume --out {out}, or " if begun else ""
-        raise TrainingError(f"{out}: already there and not empty: {how}choose another --out; nothing was changed")
+        raise TrainingError(f"{out}: exists and is not empty: {how}choose another --out; nothing was changed")
 
 
-def _begun(recipe: Recipe, out: Path) -> Bundle:
+def _resumed_bundle(recipe: Recipe, out: Path) -> Bundle:
     sides = Sides.from_json(json.loads((out / "codecs.json").read_text(encoding="utf-8")))
     return Bundle.new(recipe, sides)
 
@@ -338,12 +342,12 @@ def _begun(recipe: Recipe, out: Path) -> Bundle:
 def _open_folder(
     out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool
 ) -> None:
-    """Write what a run begins with, or check that a resumed run still has the same data."""
-    mark = fingerprint(data, bundle.recipe)
+    """Write the definition of a new run, or check that a resumed run still has the same data."""
+    sha256 = fingerprint(data, bundle.recipe)
     about = out / "training" / "data.json"
     if resume:
-        if json.loads(about.read_text())["sha256"] != mark:
-            raise TrainingError(f"{out}: its data has changed since the run began: put it back or start a new run")
+        if json.loads(about.read_text())["sha256"] != sha256:
+            raise TrainingError(f"{out}: the data changed since the run began: restore it or start a new run")
         save_definition(out, bundle.recipe, bundle.sides)
         return
     (out / "training").mkdir(parents=True)
@@ -352,43 +356,43 @@ def _open_folder(
         baseline.save(out)
     else:
         save_baseline(out, baseline)
-    content = {"sha256": mark, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
-    write_bytes(about, json.dumps(content, indent=1).encode())
-    write_bytes(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
+    content = {"sha256": sha256, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
+    atomic_write(about, json.dumps(content, indent=1).encode())
+    atomic_write(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
 
 
 def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
-    """The cheap baseline that does best on dev.
+    """Return the baseline that does best on dev.
 
     >>> data = as_data([("ab", "αβ"), ("ba", "βα")], [("aab", "ααβ")], Recipe())
     >>> choose_baseline(Recipe(), data).name
     'letter by letter'
     """
-    task = _measuring(recipe.task, data.dev)
-    dev = group(data.dev) if task.several_answers else data.dev
-    pairs = [(e.source, e.target) for e in _sampled(data.train)]
-    sources, answers = [e.source for e in dev], [e.targets for e in dev]
-    return best_baseline(pairs, sources, answers, task.compared, sides_of(recipe), recipe.lead or task.lead)
+    task = _task_for(recipe.task, data.dev)
+    dev = group(data.dev) if task.multi_reference else data.dev
+    pairs = [(e.source, e.target) for e in _sample(data.train)]
+    sources, references = [e.source for e in dev], [e.targets for e in dev]
+    return best_baseline(pairs, sources, references, task.output_metric, sides_of(recipe), recipe.lead or task.lead)
 
 
-def _sampled(train: Sequence[Example]) -> Sequence[Example]:
-    """Of a corpus on disk no more than a baseline, or a choice of tokens, needs to see."""
-    return some(train, ENOUGH) if isinstance(train, View) else train
+def _sample(train: Sequence[Example]) -> Sequence[Example]:
+    """A sample of a corpus on disk; a corpus in memory whole."""
+    return some(train, SAMPLE_SIZE) if isinstance(train, View) else train
 
 
-def _measuring(task: str, examples: Sequence[Example]) -> Task:
-    """A task with the figures that its examples call for: those of spans, where their tags mark spans."""
-    found = TASKS[task]
-    return found.marking(TARGETS[found.target].mark_spans(e.target for e in examples))
+def _task_for(name: str, examples: Sequence[Example]) -> Task:
+    """The task, with its span metrics if the examples' tags mark spans."""
+    task = TASKS[name]
+    return task.with_spans(TARGETS[task.target].mark_spans(e.target for e in examples))
 
 
 def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
-    """The figures of a baseline.
+    """Return the metrics of a baseline.
 
     >>> from windlass.baseline import Baseline
     >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
     {'wer': 0.0, 'per': 0.0}
     """
-    measuring = _measuring(task, examples)
-    asked = group(examples) if measuring.several_answers else list(examples)
-    return measuring.measure(baseline.predict([e.source for e in asked]), [e.targets for e in asked])
+    scored = _task_for(task, examples)
+    questions = group(examples) if scored.multi_reference else list(examples)
+    return scored.score(baseline.predict([e.source for e in questions]), [e.targets for e in questions])

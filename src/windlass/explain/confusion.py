@@ -1,4 +1,4 @@
-"""Which label is taken for which, as a picture."""
+"""Draw a confusion matrix."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
 from windlass.metrics.labels import confusion
 
-MOST = 40
-"""Labels drawn: the most frequent ones."""
+MAX_LABELS = 40
+"""The most frequent labels are drawn."""
 
 
 def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str]], path: Path) -> Path:
-    """Draw right labels (down) against predicted ones (across), a share of the right label a cell; tags one by one.
+    """Draw gold labels (rows) against predicted ones (columns), each row normalised; tags are counted one by one.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "confusion.png"
@@ -29,18 +29,18 @@ def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
     pairs = [(p.split(), [r[0].split()]) for p, r in zip(predictions, references, strict=True)]
     counts: Counter[tuple[str, str]] = Counter()
-    if all(len(p) == len(r[0]) for p, r in pairs):  # tags; of a label that is one word, the same
+    if all(len(p) == len(r[0]) for p, r in pairs):  # tags, or labels of one word
         for p, r in pairs:
             counts.update(zip(r[0], p, strict=True))
     else:
         counts = confusion(predictions, references)
     if not counts:
-        raise DataError(f"{path}: there is nothing to draw")
+        raise DataError(f"{path}: no labels to draw")
     gold: Counter[str] = Counter()
-    for (right, given), n in counts.items():
+    for (right, predicted), n in counts.items():
         gold[right] += n
-        gold[given] += 0
-    labels = [label for label, _ in gold.most_common(MOST)]
+        gold[predicted] += 0
+    labels = [label for label, _ in gold.most_common(MAX_LABELS)]
     shares = [[counts[a, b] / max(1, gold[a]) for b in labels] for a in labels]
     side = 0.42 * len(labels) + 2.2
     figure = Figure(figsize=(side + 0.6, side), layout="constrained")
@@ -54,9 +54,9 @@ def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str
                 colour = "white" if share > 0.5 else "#1b2733"
                 axes.text(j, i, str(counts[labels[i], labels[j]]), ha="center", va="center", size=7, color=colour)
     axes.set_xlabel("predicted")
-    axes.set_ylabel("right (how many)")
-    if len(gold) > MOST:
-        axes.set_title(f"the {MOST} most frequent of {len(gold)} labels", size=9)
+    axes.set_ylabel("gold (count)")
+    if len(gold) > MAX_LABELS:
+        axes.set_title(f"the {MAX_LABELS} most frequent of {len(gold)} labels", size=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):

@@ -1,8 +1,8 @@
-"""A document as a model saw it: sentences shaded by their weight, words by theirs; as a page or as a picture.
+"""Draw the attention over a document: sentences and words shaded by their weights, as a page or a picture.
 
-A word that counted no more than an even share of its sentence is white; one that counted most is the darkest, if it had
-some times its even share. Words pale where the sentence itself counted for little: what stands out is what the decision
-rests on. On the page a switch shows words by themselves, whatever their sentence counted.
+A word with no more than its even share of the sentence's attention is white; the word with the most is darkest, if it
+has several times its even share. Words are paler in sentences of little weight, so that what the decision rests on
+stands out. On the page a switch shows words regardless of the weight of their sentence.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain import fonts
 from windlass.explain.render import GREY, INK, save
 
-SHOWN = 5
-"""How many labels stand above a document, with their probabilities."""
-MUCH = 3.0
-"""So many times its even share makes a word dark; less, and the darkest word of a sentence is pale too."""
+MAX_LABELS = 5
+"""Labels shown above a document, with their probabilities."""
+FULL_SHADE = 3.0
+"""Multiple of the even share that gets the full shade; if no word reaches it, the darkest word stays paler."""
 WORDS, SENTENCES = (8, 81, 156), (217, 95, 14)
-"""The colours of weights: red, green, blue."""
+"""Colours of weights, RGB."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word as it is drawn.
+    """A word to draw.
 
     >>> Word(" ", "cat", 0.5, 1.0).text
     'cat'
     """
 
-    gap: str  # what stands before it
+    gap: str  # the space before it
     text: str
-    weight: float | None  # of the sentence; None where words are not weighed
-    shade: float  # from 0, an even share of the sentence or less, to 1
+    weight: float | None  # share of the sentence; None without word attention
+    shade: float  # from 0 (an even share or less) to 1
 
 
 @dataclass(frozen=True)
 class Line:
-    """A sentence as it is drawn.
+    """A sentence to draw.
 
     >>> Line((), 0.5, 1.0, None).weight
     0.5
     """
 
     words: tuple[Word, ...]
-    weight: float | None  # of the document; None where sentences are not weighed
-    shade: float  # beside the weightiest sentence of the document
-    tag: tuple[str, float] | None  # of a model that tags sentences, with its probability
+    weight: float | None  # share of the document; None without sentence attention
+    shade: float  # relative to the sentence of the largest weight
+    tag: tuple[str, float] | None  # and its probability, if sentences are tagged
 
 
 def lines(prediction: Prediction) -> list[Line]:
-    """What is drawn of a document.
+    """Return the sentences of a document to draw.
 
     >>> from windlass.core.records import Places, TextAnswer
     >>> places = Places("sentences", ("A cat.",), within=(Places("words", ("A", "cat", ".")),))
@@ -82,14 +82,14 @@ def lines(prediction: Prediction) -> list[Line]:
 
 
 def _shades(weights: Sequence[float]) -> list[float]:
-    """How dark each word of a sentence is: by how many times its even share it has."""
+    """The shade of every word of a sentence, from the multiple of its even share."""
     times = [weight * len(weights) for weight in weights]
-    most = max([*times, MUCH])
+    most = max([*times, FULL_SHADE])
     return [max(0.0, time - 1) / (most - 1) for time in times]
 
 
 def _spaced(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Words with what stands before each in the text; of subwords, which bring their own space, that."""
+    """Words, each with the space before it in the text; subwords carry their own."""
     at = 0
     for n, word in enumerate(words):
         place = text.find(word, at)
@@ -103,23 +103,23 @@ def _spaced(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | None = None) -> Path:
-    """Write documents with their weights to a page (.html) or a picture (.png).
+    """Write documents with their attention as a page (.html) or a picture (.png).
 
     >>> from windlass.core.records import Places, TextAnswer
     >>> draw_documents([Prediction("x", TextAnswer(), Places("sentences", ("A",)))], Path("x.html"))
     Traceback (most recent call last):
-    windlass.core.errors.WindlassError: this model weighs neither words nor sentences: there is nothing to shade; ...
+    windlass.core.errors.WindlassError: this model has no attention to draw: train one with pool: attention in ...
     """
     if path.suffix.lower() not in (".html", ".png"):
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
     for prediction in predictions:
         if not (prediction.attention or prediction.word_attention or prediction.answer.per_place):
             raise WindlassError(
-                "this model weighs neither words nor sentences: there is nothing to shade; use pool: attention in "
-                "model.encoder.words or model.head, or name the file .json for probabilities"
+                "this model has no attention to draw: train one with pool: attention in model.encoder.words or "
+                "model.head, or name the file .json for its probabilities"
             )
         if not prediction.places.within:
-            raise DataError(f"{path}: there is nothing to draw: the document has no sentences")
+            raise DataError(f"{path}: nothing to draw: the document has no sentences")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
         path.write_text(_page(predictions, title), encoding="utf-8")
@@ -129,9 +129,9 @@ def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | N
 
 
 def _choices(prediction: Prediction) -> list[tuple[str, float]]:
-    """The likeliest labels, and the one that is spoken of."""
+    """The most probable labels, and the predicted or forced one."""
     labels = prediction.answer.by_label()
-    ranked = sorted(labels.items(), key=lambda item: -item[1])[:SHOWN]
+    ranked = sorted(labels.items(), key=lambda item: -item[1])[:MAX_LABELS]
     known = {name for name, _ in ranked}
     own = [(prediction.text, prediction.confidence or 0.0)] if labels and prediction.text not in known else []
     return [*ranked, *own]
@@ -179,7 +179,7 @@ label { cursor: pointer; user-select: none; } input { vertical-align: -.1rem; ac
 def _page(predictions: Sequence[Prediction], title: str | None) -> str:
     documents = "\n".join(map(_document, predictions))
     heading = html.escape(
-        title or (predictions[0].text if predictions[0].answer.by_label() else "What counted in a document")
+        title or (predictions[0].text if predictions[0].answer.by_label() else "Attention over a document")
     )
     faces = fonts.embedded(heading + documents)
     families = [*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]
@@ -203,19 +203,17 @@ def _document(prediction: Prediction) -> str:
     worded = bool(prediction.word_attention)
     keys = []
     if weighed:
-        keys.append('<span><span class="key s"></span>how much a sentence counted</span>')
+        keys.append('<span><span class="key s"></span>weight of a sentence</span>')
     if worded:
-        keys.append(
-            '<span><span class="key w"></span>how much a word counted in its sentence, above an even share</span>'
-        )
+        keys.append('<span><span class="key w"></span>weight of a word in its sentence, above an even share</span>')
     if weighed and worded:
-        keys.append('<label><input type="checkbox" class="alone"> words by themselves, in pale sentences too</label>')
+        keys.append('<label><input type="checkbox" class="alone"> ignore the weights of sentences</label>')
     bars = "".join(
         f'<dt dir="auto">{html.escape(name)}</dt><i style="--p:{100 * chance:.1f}"></i><dd>{100 * chance:.1f} %</dd>'
         for name, chance in _choices(prediction)
     )
     beyond = (
-        f"<p>{prediction.places.unread:,} words more are not read by the model.</p>" if prediction.places.unread else ""
+        f"<p>{prediction.places.unread:,} more words are not read by the model.</p>" if prediction.places.unread else ""
     )
     return (
         f"<dl>{bars}</dl>\n" if bars else ""
@@ -249,8 +247,8 @@ _WIDE, _SIZE, _STEP, _EDGE = 9.5, 11, 0.235, 0.3  # inches, points, inches a lin
 _DPI = 150  # as the picture is saved
 
 
-def _mixed(colour: tuple[int, int, int], share: float) -> tuple[float, float, float]:
-    """A colour on white, at most as strong as text over it can bear."""
+def _tint(colour: tuple[int, int, int], share: float) -> tuple[float, float, float]:
+    """A colour on white, light enough for text over it to be legible."""
     strength = 0.7 * max(0.0, min(1.0, share))
     red, green, blue = (1 - strength * (1 - part / 255) for part in colour)
     return red, green, blue
@@ -293,7 +291,7 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
     for at, text in heads:
         axes.text(_EDGE, at, text, size=12.5, va="top", weight="bold", color=INK, family=fonts.families(text))
     for top, words, line, tall in placed:
-        axes.add_patch(Rectangle((left - 0.09, top), 0.09, tall, lw=0, color=_mixed(SENTENCES, line.shade)))
+        axes.add_patch(Rectangle((left - 0.09, top), 0.09, tall, lw=0, color=_tint(SENTENCES, line.shade)))
         label = "" if line.weight is None else f"{100 * line.weight:.1f} %"
         if line.tag is not None:
             label = f"{line.tag[0]} {100 * line.tag[1]:.0f} %"
@@ -304,20 +302,20 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
             if word.weight is not None and word.shade * pale > 0.02:
                 box = FancyBboxPatch(
                     (x - 0.01, at + 0.025), measure(word.text) + 0.02, _STEP - 0.05, lw=0, mutation_aspect=1,
-                    boxstyle="round,pad=0,rounding_size=0.04", color=_mixed(WORDS, word.shade * pale),
+                    boxstyle="round,pad=0,rounding_size=0.04", color=_tint(WORDS, word.shade * pale),
                 )  # fmt: skip
                 axes.add_patch(box)
             family = fonts.families(word.text)
             axes.text(x, at + _STEP / 2, word.text, size=_SIZE, va="center", color=INK, family=family, parse_math=False)
-    note = "blue: how much a word counted in its sentence, above an even share"
+    note = "blue: weight of a word in its sentence, above an even share"
     if any(line.weight is not None for _, _, line, _ in placed):
-        note += ", paler where that counted less; orange: how much the sentence counted"
+        note += ", paler in sentences of less weight; orange: weight of the sentence"
     axes.text(_EDGE, height - 0.16, note, size=8, va="center", color=GREY)
     save(figure, path)
 
 
 class _Measure:
-    """How wide a text is, in inches."""
+    """The width of a text in inches."""
 
     def __init__(self) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,7 +1,7 @@
-"""Pictures of attention and training: `.png`, a self-contained `.html` page or `.json`, by the file's name.
+"""Draw attention and training curves: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
 
-Columns are source places, rows are output places, both in the order they are read; the darker a cell, the
-more the output place attended to the source place. A row sums to 1.
+Columns are source tokens, rows are output tokens, both in reading order; the darker a cell, the more the output token
+attends to the source token. A row sums to 1.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
 from windlass.metrics import METRICS, higher_is_better
+from windlass.metrics.likelihood import format_metric
 
-if TYPE_CHECKING:  # 40 MB, which nobody who draws nothing should pay for
+if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -39,7 +40,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class Heat:
-    """What one heatmap shows. Attention with one row more than there are output tokens has the end last.
+    """One heatmap. If attention has one row more than there are output tokens, the last is that of the end mark.
 
     >>> Heat(((0.9, 0.1), (0.2, 0.8)), ("k", "a"), ("क",)).rows
     ('क', 'end')
@@ -58,22 +59,22 @@ class Heat:
                 f"{len(self.target_tokens)} output and {len(self.source_tokens)} source tokens"
             )
         if not self.attention or not self.source_tokens:
-            raise DataError("there is no attention to draw: the source or the output is empty")
+            raise DataError("no attention to draw: the source or the output is empty")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The labels of the source places."""
+        """The labels of the source tokens."""
         return tuple(map(label, self.source_tokens))
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The labels of the output places."""
+        """The labels of the output tokens."""
         shown = tuple(map(label, self.target_tokens))
         return (*shown, "end") if len(self.attention) == len(shown) + 1 else shown
 
 
 def label(token: str) -> str:
-    """Return a token as it can be read on its own: blanks as signs, a lone mark on a dotted circle.
+    """Return a token legible on its own: spaces as symbols, a lone combining mark on a dotted circle.
 
     >>> label(" "), label("</s>"), label("ि"), label("कि")
     ('␣', 'end', '◌ि', 'कि')
@@ -92,7 +93,7 @@ def heatmap(
     path: Path | str,
     title: str | None = None,
 ) -> Path:
-    """Draw one attention table to a .png, .html or .json file and return its path.
+    """Draw one heatmap to a .png, .html or .json file and return its path.
 
     >>> import tempfile
     >>> path = heatmap([[0.9, 0.1]], ["k", "a"], ["क"], Path(tempfile.mkdtemp()) / "one.json")
@@ -103,7 +104,7 @@ def heatmap(
 
 
 def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> Path:
-    """Draw several attention tables to one file.
+    """Draw several heatmaps to one file.
 
     >>> sheet([], "x.gif")
     Traceback (most recent call last):
@@ -119,7 +120,7 @@ def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> 
     if path.suffix.lower() not in writers:
         raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
     if not items:
-        raise DataError(f"{path}: there is no attention to draw")
+        raise DataError(f"{path}: no attention to draw")
     path.parent.mkdir(parents=True, exist_ok=True)
     writers[path.suffix.lower()](items, path, title)
     return path
@@ -142,7 +143,7 @@ def _write_json(items: Sequence[Heat], path: Path, title: str | None) -> None:
 
 
 def _width(text: str) -> float:
-    """How wide a text is, about, in ems."""
+    """The approximate width of a text in ems."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     marks = sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
     return 0.62 * (len(text) - marks) + 0.45 * wide
@@ -150,7 +151,7 @@ def _width(text: str) -> float:
 
 @dataclass(frozen=True)
 class _Panel:
-    """Sizes of one table in inches: cells shrink where there are many, while labels can be read."""
+    """The layout of one heatmap in inches: many cells are smaller, as far as labels stay legible."""
 
     item: Heat
     cell: float
@@ -181,7 +182,7 @@ class _Panel:
 
 
 def _packed(panels: Sequence[_Panel]) -> list[list[_Panel]]:
-    """Panels in lines, no line wider than a page unless one panel is."""
+    """Panels in rows no wider than a page, unless a single panel is."""
     page = max(13.0, *(panel.width for panel in panels))
     lines: list[list[_Panel]] = [[]]
     for panel in panels:
@@ -216,7 +217,7 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as a picture.
+    """Save a figure as .png.
 
     >>> import tempfile
     >>> from matplotlib.figure import Figure
@@ -226,7 +227,7 @@ def save(figure: Figure, path: Path) -> None:
 
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # said better by fonts.families
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts.families warns better
         figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
 
 
@@ -271,7 +272,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
     legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
     legend.set_axis_off()
-    note = "attention 0 to 1; across: source, down: output"
+    note = "attention 0 to 1; columns: source, rows: output"
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
     save(figure, path)
 
@@ -315,7 +316,7 @@ def _table(item: Heat) -> str:
         cells = []
         for column, weight in zip(item.columns, weights, strict=True):
             percent = 100 * float(weight)
-            hint = html.escape(f"{row} looks at {column}: {percent:.1f} %")
+            hint = html.escape(f"{row} attends to {column}: {percent:.1f} %")
             cells.append(f'<td style="--w:{percent:.1f}" title="{hint}"><span>{percent:.0f}</span></td>')
         body.append(f"<tr>{_heading(row, 'row')}{''.join(cells)}</tr>")
     caption = f'<caption dir="auto">{html.escape(item.title)}</caption>' if item.title else ""
@@ -338,8 +339,8 @@ def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n"
-        "<p>Across: the source. Down: the output. The stronger the colour, the more the output looked at "
-        "that place of the source; point at a cell for the number (percent).</p>\n"
+        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
+        "that token of the source; point at a cell for the weight in percent.</p>\n"
         f"<main>\n{tables}\n</main></body></html>\n",
         encoding="utf-8",
     )
@@ -349,10 +350,10 @@ def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
 
 
 def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | None = None) -> Path:
-    """Draw the losses and the dev score of a run, a row an epoch, as one .png; the best epoch is marked.
+    """Draw the losses and the dev score of a run, a row per epoch, as one .png; the best epoch is marked.
 
-    Every figure with "loss" in its name goes into the upper panel. The score is the named one, or the first
-    figure that is a metric (alone, or as `dev_...`).
+    Every column with "loss" in its name goes into the upper panel. The score is the named one, or the first column
+    that is a metric (plain, or as `dev_...`).
 
     >>> import tempfile
     >>> rows = [{"epoch": 1, "loss": 2.0, "wer": 80.0}, {"epoch": 2, "loss": 1.0, "wer": 60.0}]
@@ -368,11 +369,11 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
         raise DataError(f"{path}: no epochs to draw")
     names = list(dict.fromkeys(name for row in rows for name in row))
     losses = [name for name in names if "loss" in name]
-    found = [name for name in names if name.removeprefix("dev_") in METRICS]
-    score = score or (found[0] if found else None)
+    scores = [name for name in names if name.removeprefix("dev_") in METRICS]
+    score = score or (scores[0] if scores else None)
     panels = [drawn for drawn in (losses, [score] if score else []) if drawn]
     if not panels:
-        raise DataError(f"{path}: there is neither a loss nor a score in {', '.join(names)}")
+        raise DataError(f"{path}: neither a loss nor a score in {', '.join(names)}")
     figure = Figure(figsize=(6.4, 2.6 * len(panels) + 0.4), layout="constrained")
     for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
         for colour, name in zip(_LINES, drawn, strict=False):
@@ -399,11 +400,11 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
 
 
 def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> None:
-    pick = max if higher_is_better(name.removeprefix("dev_")) else min
-    epoch, value = pick(points, key=lambda point: point[1])
+    best = max if higher_is_better(name.removeprefix("dev_")) else min
+    epoch, value = best(points, key=lambda point: point[1])
     axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
     axes.annotate(
-        f"best {value:.1f}",
+        f"best {format_metric(name.removeprefix('dev_'), value)}",
         (epoch, value),
         (0, 9),
         textcoords="offset points",

@@ -1,4 +1,4 @@
-"""What a head is: p(target | memory), for training, for prediction and for scoring given targets."""
+"""The interface of heads, p(target | memory): training loss, prediction and forced scoring."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from windlass.decoding.search import SearchRequest
 
 
 class LossOptions(Options):
-    """What is minimised beside the negative log likelihood.
+    """Terms of the loss beside the negative log likelihood.
 
-    >>> LossOptions(label_smoothing=0.1).coverage
-    0.0
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(LossOptions(coverage=1).declare("loss")))
+    ['loss.coverage needs an attention with coverage: true']
     """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    coverage: float = Field(0.0, ge=0, description="weight of attending again to what was attended to")
-    alignment: float = Field(0.0, ge=0, description="weight of gold alignments against the attention")
+    coverage: float = Field(0.0, ge=0, description="weight of the coverage loss, which penalises repeated attention")
+    alignment: float = Field(0.0, ge=0, description="weight of the alignment loss: attention against gold alignments")
 
     def _terms(self, at: str) -> Iterator[Term]:
         if self.alignment:
@@ -36,14 +37,14 @@ class LossOptions(Options):
 
 
 class Head(nn.Module, ABC):
-    """Models p(target | memory).
+    """p(target | memory).
 
-    A head speaks of ids alone. The target side of a model turns ids into what a user sees, so that a new head needs a
-    target side of its kind and nothing else.
+    A head works with ids; the target side of the model decodes them. So a new head needs a target side of its kind and
+    nothing else.
     """
 
     searches: ClassVar[bool] = False
-    """Whether an output is found by a search, whose options a user may set."""
+    """Whether prediction is a search, with options that a user may set."""
 
     @abstractmethod
     def score(
@@ -56,9 +57,9 @@ class Head(nn.Module, ABC):
     ) -> Scored:
         """The training loss of a batch's targets.
 
-        `carry` is the state that running text goes on from; `sampling_prob` is the probability that a decoder reads
-        its own last output instead of the reference (scheduled sampling). A head that has neither ignores them: the
-        recipe refuses both where they would change nothing.
+        `carry` is the state from which running text continues; `sampling_prob` is the probability that a decoder reads
+        its own last output instead of the reference (scheduled sampling). Other heads ignore both, and a recipe that
+        sets them is refused.
         """
 
     @classmethod
@@ -72,18 +73,18 @@ class Head(nn.Module, ABC):
 
 
 def gold(batch: Batch) -> Padded:
-    """The targets of a batch, which must have some.
+    """The targets of a batch; an error if it has none.
 
     >>> gold(Batch({}, Padded.of([[5]]), torch.arange(1))).values.tolist()
     [[5]]
     """
     if batch.target is None:
-        raise DataError("this batch has no targets: give examples with their answers")
+        raise DataError("this batch has no targets: use examples with targets")
     return batch.target
 
 
 def ensemble_mean(parts: Iterable[Tensor]) -> Tensor:
-    """The mean of what the members of an ensemble say, on the CPU.
+    """The mean of the outputs of an ensemble, on the CPU.
 
     >>> ensemble_mean([torch.zeros(2), torch.ones(2)]).tolist()
     [0.5, 0.5]
@@ -91,12 +92,12 @@ def ensemble_mean(parts: Iterable[Tensor]) -> Tensor:
     return torch.stack([part.cpu() for part in parts]).mean(0)
 
 
-def pooled(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
-    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of its places (B, S).
+def pool_memory(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
+    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of attention pooling (B, S).
 
-    >>> from windlass.nn.pooling import Attended
+    >>> from windlass.nn.pooling import AttentionPooling
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pooled(Attended.Options().build(4), memory)[0].shape
+    >>> pool_memory(AttentionPooling.Options().build(4), memory)[0].shape
     torch.Size([2, 4])
     """
     u, weights = pool(memory)
@@ -107,15 +108,15 @@ def pooled(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
     return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
 
 
-def attention_of(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
-    """The attention (B, rows, S) behind a pooled memory: of a pair, the second text's words over the first's.
+def pooling_attention(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
+    """The attention (B, rows, S) of attention pooling, or, for a pair, of the second text over the first.
 
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> attention_of([Member(None, memory)], [torch.ones(2, 5) / 5]).shape
+    >>> pooling_attention([Member(None, memory)], [torch.ones(2, 5) / 5]).shape
     torch.Size([2, 1, 5])
     """
     if "second" in members[0].memory.parts:
-        crossed = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
-        return ensemble_mean(crossed) if crossed else None
-    weighed = [weights[:, None] for weights in pooling if weights is not None]
-    return ensemble_mean(weighed) if weighed else None
+        cross = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
+        return ensemble_mean(cross) if cross else None
+    weights = [w[:, None] for w in pooling if w is not None]
+    return ensemble_mean(weights) if weights else None

@@ -18,7 +18,7 @@ from windlass.heads.wiring import Wiring
 
 
 class WritingOptions(Options):
-    """A text, which `model.decoder` writes.
+    """A text, written by `model.decoder`.
 
     >>> Gives("model.head writing") in WritingOptions().declare("model.head")
     True
@@ -28,11 +28,11 @@ class WritingOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} writing")
-        yield Needs("model.decoder", f"{at}: text is written by a decoder: set model.decoder")
+        yield Needs("model.decoder", f"{at}: text needs a decoder: set model.decoder")
 
     def build(self, wiring: Wiring) -> TextHead:
-        """Make the decoder."""
-        assert wiring.decoder is not None  # as declared
+        """Build the decoder."""
+        assert wiring.decoder is not None  # as `_terms` demands
         words = wiring.part_sizes.get("words", 0)
         return TextHead(
             *(wiring.decoder, wiring.outputs, wiring.memory_size, wiring.final_sizes),
@@ -45,4 +45,4 @@ HeadOptions = Annotated[
     Field(discriminator="kind"),
     named,
 ]
-"""Everything that can come out."""
+"""The options of every head."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -15,42 +15,47 @@ from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
 from windlass.heads.wiring import Wiring
-from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
-from windlass.nn.pooling import Attended, PoolOptions
+from windlass.nn.mlp import mlp
+from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
 class LabelHeadOptions(Options):
-    """One label, from the memory pooled to one vector.
+    """One label for the whole input.
 
-    >>> LabelHeadOptions(pool="max", hidden=(64,)).pool.kind
-    'max'
+    >>> LabelHeadOptions(pool="max", hidden=(64,)).build(Wiring(outputs=3, memory_size=8)).output[0].out_features
+    64
     """
 
     kind: Literal["label"] = "label"
-    pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
         yield Needs(
-            "model.encoder states", f"with {at}: label there must be states to look at, not encoder: <model.encoder>"
+            "model.encoder states", f"with {at}: label the encoder must have states, not encoder: <model.encoder>"
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
 
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
+
     def build(self, wiring: Wiring) -> LabelHead:
-        """Make the head."""
+        """Build the head."""
         return LabelHead(self, wiring.outputs, wiring.memory_size, "second" in wiring.part_sizes)
 
 
 @final
 class LabelHead(Head):
-    """p(label) = softmax(V f(v) + b), v pooled from the memory, f no layer or several.
+    """p(label) = softmax(V f(v) + b), with v pooled from the memory and f hidden layers, if any.
 
-    Of a pair, both texts are pooled alike, to u and v, and classified by [u; v; |u - v|; u * v] (Mou et al. 2016).
+    For a pair, both texts are pooled, to u and v, and classified by [u; v; |u - v|; u * v] (Mou et al. 2016).
 
     >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -62,11 +67,11 @@ class LabelHead(Head):
     def __init__(self, options: LabelHeadOptions, labels: int, memory_size: int, pair: bool = False):
         super().__init__()
         self.pool = options.pool.build(memory_size)
-        self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
+        self.output = mlp(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Log probabilities (B, V), and the weight of every place (B, S) where pooling is by attention."""
-        vector, weights = pooled(self.pool, memory)
+        """Log probabilities (B, V), and the weights (B, S) of attention pooling."""
+        vector, weights = pool_memory(self.pool, memory)
         return torch.log_softmax(self.output(vector), dim=-1), weights
 
     def score(
@@ -79,14 +84,14 @@ class LabelHead(Head):
     ) -> Scored:
         """The training loss of labels (B, 1)."""
         target, smoothing = gold(batch), (loss or LossOptions()).label_smoothing
-        vector, _ = pooled(self.pool, memory)
+        vector, _ = pool_memory(self.pool, memory)
         value, nll = cross_entropy(self.output(vector), target.values[:, 0], smoothing)
         return Scored(value, target.mask.sum(), {"nll": nll})
 
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The most probable labels; of an ensemble, by the mean of the probabilities.
+        """The most probable labels; for an ensemble, by the mean of the probabilities.
 
         >>> head = LabelHead(LabelHeadOptions(), labels=3, memory_size=4)
         >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -95,19 +100,19 @@ class LabelHead(Head):
         """
         outputs = [member.head(member.memory) for member in members]
         probabilities = ensemble_mean(logprobs.exp() for logprobs, _ in outputs)
-        weights = attention_of(members, [weights for _, weights in outputs])
-        found = []
-        for row, each in enumerate(probabilities):
-            order = each.argsort(descending=True, stable=True)[: request.nbest].tolist()
-            seen = None if weights is None else weights[row]
-            found.append([_hypothesis(label, each, seen) for label in order])
-        return found
+        weights = pooling_attention(members, [weights for _, weights in outputs])
+        hypotheses = []
+        for row, p in enumerate(probabilities):
+            best = p.argsort(descending=True, stable=True)[: request.nbest].tolist()
+            attention = None if weights is None else weights[row]
+            hypotheses.append([_hypothesis(label, p, attention) for label in best])
+        return hypotheses
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
-        """The probability of given labels."""
+        """The probability of the batch's labels."""
         logprobs, pooling = self(memory)
-        weights = attention_of([Member(self, memory, batch)], [pooling])
+        weights = pooling_attention([Member(self, memory, batch)], [pooling])
         return [
             replace(
                 _hypothesis(label, logprobs[row].exp().cpu(), None if weights is None else weights[row]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -16,40 +16,45 @@ from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
 from windlass.heads.wiring import Wiring
-from windlass.nn.layers import layers
-from windlass.nn.pooling import Attended, PoolOptions
+from windlass.nn.mlp import mlp
+from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
 class LabelsHeadOptions(Options):
-    """Any number of labels, from the memory pooled to one vector.
+    """Any number of labels for the whole input.
 
-    >>> LabelsHeadOptions(threshold=0.3).threshold
-    0.3
+    >>> LabelsHeadOptions(hidden=(64,)).build(Wiring(outputs=3, memory_size=8)).output[-1].out_features
+    3
     """
 
     kind: Literal["labels"] = "labels"
-    pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
-    threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned where its probability reaches this")
+    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
+    threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned if its probability reaches this")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
         yield Needs(
-            "model.encoder states", f"with {at}: labels there must be states to look at, not encoder: <model.encoder>"
+            "model.encoder states", f"with {at}: labels the encoder must have states, not encoder: <model.encoder>"
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
 
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
+
     def build(self, wiring: Wiring) -> LabelsHead:
-        """Make the head."""
+        """Build the head."""
         return LabelsHead(self, wiring.outputs, wiring.memory_size, "second" in wiring.part_sizes)
 
 
 @final
 class LabelsHead(Head):
-    """p(label k) = sigmoid(V_k f(v) + b_k), each label by itself; v pooled from the memory, f no layer or several.
+    """p(label k) = sigmoid(V_k f(v) + b_k), with v pooled from the memory and f hidden layers, if any.
 
     >>> head = LabelsHead(LabelsHeadOptions(), labels=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -61,11 +66,11 @@ class LabelsHead(Head):
         super().__init__()
         self.threshold = options.threshold
         self.pool = options.pool.build(memory_size)
-        self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
+        self.output = mlp(self.pool.size * (4 if pair else 1), options.hidden, labels, options.dropout)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Logits (B, V), and the weight of every place (B, S) where pooling is by attention."""
-        vector, weights = pooled(self.pool, memory)
+        """Logits (B, V), and the weights (B, S) of attention pooling."""
+        vector, weights = pool_memory(self.pool, memory)
         return self.output(vector), weights
 
     def score(
@@ -87,7 +92,7 @@ class LabelsHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The labels whose probability reaches the threshold; of an ensemble, by the mean of the probabilities.
+        """The labels whose probability reaches the threshold; for an ensemble, by the mean of the probabilities.
 
         >>> head = LabelsHead(LabelsHeadOptions(), labels=3, memory_size=4)
         >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -95,10 +100,10 @@ class LabelsHead(Head):
         [torch.Size([3]), torch.Size([3])]
         """
         if request.nbest > 1:
-            raise RecipeError("labels come with the probability of each: leave nbest out")
+            raise RecipeError("a set of labels has no alternatives: leave nbest out")
         outputs = [member.head(member.memory) for member in members]
         probabilities = ensemble_mean(torch.sigmoid(logits) for logits, _ in outputs)
-        weights = attention_of(members, [pooling for _, pooling in outputs])
+        weights = pooling_attention(members, [pooling for _, pooling in outputs])
         threshold = members[0].head.threshold
         return [
             [_hypothesis(each >= threshold, each, None if weights is None else weights[row])]
@@ -107,9 +112,9 @@ class LabelsHead(Head):
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
-        """The probability of given sets of labels."""
+        """The probability of the batch's sets of labels."""
         logits, pooling = self(memory)
-        weights = attention_of([Member(self, memory, batch)], [pooling])
+        weights = pooling_attention([Member(self, memory, batch)], [pooling])
         assigned, probabilities = gold(batch).values.cpu() > 0, torch.sigmoid(logits).cpu()
         return [
             _hypothesis(assigned[row], each, None if weights is None else weights[row])
@@ -118,7 +123,7 @@ class LabelsHead(Head):
 
 
 def _hypothesis(assigned: Tensor, probabilities: Tensor, weights: Tensor | None) -> Hypothesis:
-    """A set of labels; its probability is that of every label being assigned, or not, as it is."""
+    """A set of labels, whose probability is the product over all labels, assigned or not."""
     logs = torch.where(assigned, probabilities, 1 - probabilities).clamp(min=1e-45).log()
     total, ids = float(logs.sum()), assigned.nonzero()[:, 0]
     order = ids[probabilities[ids].argsort(descending=True, stable=True)].tolist()

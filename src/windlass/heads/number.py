@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -15,42 +15,47 @@ from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, attention_of, ensemble_mean, gold, pooled
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
 from windlass.heads.wiring import Wiring
-from windlass.nn.layers import layers
-from windlass.nn.pooling import Attended, PoolOptions
+from windlass.nn.mlp import mlp
+from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
 class NumberHeadOptions(Options):
-    """A number, from the memory pooled to one vector.
+    """A real number for the whole input.
 
-    >>> NumberHeadOptions(pool="max", hidden=(64,)).pool.kind
-    'max'
+    >>> NumberHeadOptions(pool="max", hidden=(64,)).build(Wiring(outputs=1, memory_size=8)).output[0].out_features
+    64
     """
 
     kind: Literal["number"] = "number"
-    pool: PoolOptions = Field(Attended.Options(), description="how the states become one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
         yield Needs(
-            "model.encoder states", f"with {at}: number there must be states to look at, not encoder: <model.encoder>"
+            "model.encoder states", f"with {at}: number the encoder must have states, not encoder: <model.encoder>"
         )
         yield Refuses("loss.label_smoothing", "loss.label_smoothing is for labels, not for numbers: set it to 0")
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
 
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
+
     def build(self, wiring: Wiring) -> NumberHead:
-        """Make the head."""
+        """Build the head."""
         return NumberHead(self, wiring.memory_size, "second" in wiring.part_sizes)
 
 
 @final
 class NumberHead(Head):
-    """y = w . f(v) + b, v pooled from the memory, f no layer or several; trained on the squared error.
+    """y = w . f(v) + b, with v pooled from the memory and f hidden layers, if any; trained on the squared error.
 
-    The target side standardises numbers, so that y is in standard deviations from the mean of the training data.
+    The target side standardises numbers: y is in standard deviations from the mean of the training data.
 
     >>> head = NumberHead(NumberHeadOptions(), memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -61,11 +66,11 @@ class NumberHead(Head):
     def __init__(self, options: NumberHeadOptions, memory_size: int, pair: bool = False):
         super().__init__()
         self.pool = options.pool.build(memory_size)
-        self.output = layers(self.pool.size * (4 if pair else 1), options.hidden, 1, options.dropout)
+        self.output = mlp(self.pool.size * (4 if pair else 1), options.hidden, 1, options.dropout)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Numbers (B,), and the weight of every place (B, S) where pooling is by attention."""
-        vector, weights = pooled(self.pool, memory)
+        """Numbers (B,), and the weights (B, S) of attention pooling."""
+        vector, weights = pool_memory(self.pool, memory)
         return self.output(vector).squeeze(1), weights
 
     def score(
@@ -84,7 +89,7 @@ class NumberHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The number; of an ensemble, the mean.
+        """The number; for an ensemble, the mean.
 
         >>> head = NumberHead(NumberHeadOptions(), memory_size=4)
         >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -95,16 +100,16 @@ class NumberHead(Head):
             raise RecipeError("a number has no alternatives: leave nbest out")
         outputs = [member.head(member.memory) for member in members]
         values = ensemble_mean(value for value, _ in outputs).tolist()
-        weights = attention_of(members, [pooling for _, pooling in outputs])
+        weights = pooling_attention(members, [pooling for _, pooling in outputs])
         return [
             [_hypothesis(value, value, None if weights is None else weights[row])] for row, value in enumerate(values)
         ]
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
-        """Score given numbers by their log density, with a standard deviation of 1 around the prediction."""
+        """Score the batch's numbers by their log density under a Gaussian around the prediction, with deviation 1."""
         means, pooling = self(memory)
-        weights = attention_of([Member(self, memory, batch)], [pooling])
+        weights = pooling_attention([Member(self, memory, batch)], [pooling])
         pairs = zip(gold(batch).values[:, 0].tolist(), means.tolist(), strict=True)
         return [_hypothesis(*pair, None if weights is None else weights[row]) for row, pair in enumerate(pairs)]
 

@@ -1,9 +1,9 @@
-"""What a recipe can say of a decoder."""
+"""The options of a decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,24 +15,24 @@ from windlass.nn.recurrence import StackOptions
 
 
 class _Context(Options):
-    constant: ClassVar[bool] = False  # one vector for all steps: the summary
+    constant: ClassVar[bool] = False  # the context is the same at every step
 
 
 class NoContext(_Context):
-    """The memory is seen at the start only: s_0.
+    """No context: the decoder sees the memory only in its initial state.
 
-    >>> NoContext().kind
-    'none'
+    >>> Gives("model.decoder.context vector") in NoContext().declare("model.decoder.context")
+    False
     """
 
     kind: Literal["none"] = "none"
 
 
 class SummaryContext(_Context):
-    """The summary is part of the input of every step.
+    """The summary, at every step.
 
-    >>> SummaryContext().kind
-    'summary'
+    >>> Gives("model.decoder.context vector") in SummaryContext().declare("model.decoder.context")
+    True
     """
 
     constant: ClassVar[bool] = True
@@ -44,27 +44,32 @@ class SummaryContext(_Context):
 
 
 class AttentionContext(_Context):
-    """A new context for every step, by attention.
+    """Attention, at every step.
 
-    >>> AttentionContext(score="dot", query="current").score.kind
-    'dot'
+    >>> Gives("model.decoder.context weights") in AttentionContext(score="dot").declare("model.decoder.context")
+    True
     """
 
     kind: Literal["attention"] = "attention"
-    score: AttentionOptions = Field(Additive.Options(), description="how well a query fits a key")
-    query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
+    score: AttentionOptions = Field(Additive.Options(), description="the score of query and key")
+    query: Literal["previous", "current"] = Field("previous", description="the query: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
     links: Literal["writing", "reading"] = Field(
         "writing",
-        description="the step whose attention links a word to the source: the one that writes it, or the next, which "
-        "has read it (Chen et al. 2020)",
+        description="the step whose attention aligns a word: the one that writes it, or the next, which reads it "
+        "(Chen et al. 2020)",
     )
 
     @model_validator(mode="after")
-    def _asks(self) -> AttentionContext:
+    def _fits(self) -> AttentionContext:
         if self.links == "reading" and self.query == "previous":
-            raise ValueError("links: reading needs query: current, the state that has read the word")
+            raise ValueError("links: reading needs query: current, the state after reading the word")
         return self
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Both queries."""
+        return cls.small(), cls.small(query="current")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)
@@ -78,16 +83,16 @@ class AttentionContext(_Context):
 
 
 class HierarchicalContext(_Context):
-    """A new context for every step, by attention over sentences (or turns) and over the words of each.
+    """Attention over sentences (or turns) and over the words of each, at every step.
 
-    >>> HierarchicalContext(score="bilinear", within="bilinear").within.kind
-    'bilinear'
+    >>> Gives("model.decoder.context words") in HierarchicalContext(score="dot").declare("model.decoder.context")
+    True
     """
 
     kind: Literal["hierarchical"] = "hierarchical"
-    score: AttentionOptions = Field(Additive.Options(), description="how well a query fits a sentence")
-    within: AttentionOptions = Field(Additive.Options(), description="how well a query fits a word of a sentence")
-    query: Literal["previous", "current"] = Field("previous", description="the state that asks: s_{t-1} or s_t")
+    score: AttentionOptions = Field(Additive.Options(), description="the score of query and sentence")
+    within: AttentionOptions = Field(Additive.Options(), description="the score of query and word")
+    query: Literal["previous", "current"] = Field("previous", description="the query: s_{t-1} or s_t")
     input_feeding: bool = Field(False, description="feed the last readout into the next step")
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -101,30 +106,30 @@ class HierarchicalContext(_Context):
 
 
 def _attention(at: str, query: str) -> Iterator[Term]:
-    """States to attend to; where the new state asks, a readout that sees the answer."""
+    """Attention needs states and, with query: current, a readout that sees the context."""
     yield Gives(f"{at} vector")
     yield Gives(f"{at} weights")
     yield Needs("model.encoder states", f"with model.encoder: <model.encoder> there is no memory: set {at}: none")
     if query == "current":
         yield Needs(
             "model.decoder.readout context",
-            f"{at}: with query: current the context reaches the output only by readout: joined or deep",
+            f"{at}: with query: current the context reaches the output only with readout: joined or deep",
         )
 
 
 ContextOptions = Annotated[
     NoContext | SummaryContext | AttentionContext | HierarchicalContext, Field(discriminator="kind"), named
 ]
-"""Everything a decoder can see of the memory."""
+"""Every context that a recipe can name."""
 
 
 class _Readout(Options):
-    joins: ClassVar[bool] = True  # a layer over the state and what else is seen
-    reads_output: ClassVar[bool] = False  # the last output is part of it
+    joins: ClassVar[bool] = True  # has a layer of its own
+    reads_output: ClassVar[bool] = False  # reads the last output, e(y)
 
 
 class StateReadout(_Readout):
-    """o = s.
+    """o = s: the state itself.
 
     >>> StateReadout().joins
     False
@@ -137,8 +142,8 @@ class StateReadout(_Readout):
 class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
-    >>> JoinedReadout(size=128).size
-    128
+    >>> Gives("model.decoder.readout context") in JoinedReadout().declare("model.decoder.readout")
+    True
     """
 
     kind: Literal["joined"] = "joined"
@@ -149,15 +154,16 @@ class JoinedReadout(_Readout):
         yield Gives(f"{at} context")
         yield Needs(
             "model.decoder.context vector",
-            f"{at}: joined joins state and context, but context is none: use state or deep",
+            f"{at}: joined reads state and context, but context is none: use state or deep",
         )
 
 
 class DeepReadout(_Readout):
-    """o = tanh(W [s; c; e(y)]), without c where context is none.
+    """o = tanh(W [s; c; e(y)]), without c if context is none.
 
-    >>> DeepReadout(size=128).reads_output
-    True
+    >>> from windlass.core.fitting import misfits
+    >>> list(misfits(DeepReadout().declare("readout"), [Gives("model.decoder.feedback", False)]))
+    ['readout: deep reads the last output, but feedback is off: use state or joined']
     """
 
     reads_output: ClassVar[bool] = True
@@ -169,47 +175,48 @@ class DeepReadout(_Readout):
         yield Gives(f"{at} context")
         yield Needs(
             "model.decoder.feedback",
-            f"{at}: deep looks at the last output, but feedback is off: use state or joined",
+            f"{at}: deep reads the last output, but feedback is off: use state or joined",
         )
 
 
 ReadoutOptions = Annotated[StateReadout | JoinedReadout | DeepReadout, Field(discriminator="kind"), named]
-"""Everything an output layer can look at."""
+"""Every readout that a recipe can name."""
 
 
 class TextHeadOptions(StackOptions):
     """A recurrent decoder.
 
-    >>> TextHeadOptions(context="summary", start="summary").readout.kind
-    'state'
+    >>> TextHeadOptions(size=64).readout_size, TextHeadOptions(readout={"kind": "deep", "size": 32}).readout_size
+    (64, 32)
     """
 
-    embedding: EmbeddingOptions = Field(Learned(), description="the vectors of the tokens fed back in")
+    embedding: EmbeddingOptions = Field(Learned(), description="the embedding of the last output")
     start: Literal["zeros", "learned", "summary", "final"] = Field(
-        "zeros", description="the first state: zeros, learned, the encoder's summary, or its last states (final)"
+        "zeros", description="the initial state: zeros, learned, the encoder's summary, or its last states (final)"
     )
-    context: ContextOptions = Field(AttentionContext(), description="what is seen of the source at every step")
-    feedback: bool = Field(True, description="feed the last output back in")
-    readout: ReadoutOptions = Field(StateReadout(), description="what the output layer looks at")
+    context: ContextOptions = Field(AttentionContext(), description="what the decoder sees of the memory at every step")
+    feedback: bool = Field(True, description="feed the last output into the next step")
+    readout: ReadoutOptions = Field(StateReadout(), description="the input of the output layer")
     copying: bool = Field(
-        False, description="a token is written, or copied from the source, also one that the vocabulary has not"
+        False, description="copy tokens from the source, also out-of-vocabulary ones (pointer-generator)"
     )
 
     @property
     def readout_size(self) -> int:
-        """The units that the output layer sees: R."""
+        """The size of the readout: R."""
         return int(getattr(self.readout, "size", self.size))
 
     @model_validator(mode="after")
     def _all_used(self) -> TextHeadOptions:
         if not self.feedback and self.embedding != Learned():
-            raise ValueError("embedding is not used where feedback is off: leave it out")
+            raise ValueError("embedding is not used without feedback: leave it out")
         return self
 
     def _terms(self, at: str) -> Iterator[Term]:
-        yield Needs("model.head writing", "with model.head: <model.head> nothing is written: leave decoder out")
+        yield Needs("model.head writing", "model.head: <model.head> has no decoder: leave model.decoder out")
         yield Refuses(
-            f"{at}.embedding.more", f"{at}.embedding.more: a word that training lacks is never written: leave it out"
+            f"{at}.embedding.more",
+            f"{at}.embedding.more: a word that the training data lacks is never written: leave it out",
         )
         yield Gives(f"{at} readout size", self.readout_size)
         yield Gives(f"{at}.cell state", self.cell.stateful)
@@ -232,16 +239,16 @@ class TextHeadOptions(StackOptions):
             yield from self._declare_copying(at)
 
     def _declare_copying(self, at: str) -> Iterator[Term]:
-        """Weights over places whose tokens are cut like those of the target."""
+        """Copying needs attention over tokens, tokenised like those of the target."""
         key = f"{at}.copying"
         yield Needs(
             f"{at}.context weights",
-            f"{key}: copying needs attention, which says where from: set {at}.context: attention",
+            f"{key}: copying needs attention: set {at}.context: attention",
         )
         yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
         yield Needs(
             ("model.encoder token states", f"{at}.context words"),
-            f"{key} copies words, and not sentences: set context: hierarchical",
+            f"{key} copies words, not sentences: set context: hierarchical",
         )
         yield Equal(
             ("source pieces", "target pieces"),
@@ -259,5 +266,5 @@ class TextHeadOptions(StackOptions):
         for name in ("normal_form", "lowercase"):
             yield Equal(
                 (f"source.{name}", f"target.{name}"),
-                f"{key}: source.{name} and target.{name} differ, so that the same word is not the same: set them alike",
+                f"{key}: source.{name} and target.{name} differ, so words would not match: set them alike",
             )

@@ -1,4 +1,4 @@
-"""A decoder over running text: it begins where the chunk before ended, and leaves its state for the next."""
+"""Truncated back-propagation through time: a language model over chunks of running text, which carry the state on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def run_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor, Carry]:
-    """Run a chunk through the decoder: readouts (B, T, R), and where each row stands at its own end.
+    """Run the decoder over a chunk; return the readouts (B, T, R) and the state at the end of each row.
 
-    A row that does not go on from the batch before, or that nothing was carried on for, starts as any text does.
+    Rows that continue the last batch start from `carry`, the others from the initial state.
 
     >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
@@ -33,26 +33,25 @@ def run_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor
     """
     assert batch.target is not None
     if head.embedding is None or head.options.context.kind != "none":
-        raise RecipeError("running text needs a decoder that reads what it wrote and sees nothing else")
+        raise RecipeError("running text needs a decoder with feedback: true and context: none")
     target = batch.target
-    begun = head.stack.begin(head.start(Memory.empty(batch.size, target.values.device)))
+    state = head.stack.begin(head.start(Memory.empty(batch.size, target.values.device)))
     if carry is not None and batch.continues is not None:
-        pairs = zip(carry.layers, begun.layers, strict=True)
-        begun = replace(begun, layers=tuple(_chosen(batch.continues[:, None], *pair) for pair in pairs))
+        pairs = zip(carry.layers, state.layers, strict=True)
+        state = replace(state, layers=tuple(_where(batch.continues[:, None], *pair) for pair in pairs))
     before = batch.inputs.get("before")
     first = torch.full_like(target.values[:, :1], BOS) if before is None else before.values
     e = head.embedding(torch.cat([first, target.values[:, :-1]], dim=1))  # (B, T, E)
-    s, layers = head.stack(e, target.mask, begun)
-    return head._read(s, None, e), Carry(layers)
+    s, layers = head.stack(e, target.mask, state)
+    return head.read_out(s, None, e), Carry(layers)
 
 
-def _chosen(goes_on: Tensor, carried: CellState, anew: CellState) -> CellState:
-    """Of two states, the first where a row goes on, the second elsewhere."""
-    return tuple(torch.where(goes_on, c, a) for c, a in zip(carried, anew, strict=True))
+def _where(continues: Tensor, carried: CellState, initial: CellState) -> CellState:
+    return tuple(torch.where(continues, c, i) for c, i in zip(carried, initial, strict=True))
 
 
 def score_chunk(head: TextHead, batch: Batch, carry: Carry | None, smoothing: float = 0.0) -> Scored:
-    """The training loss of a chunk, with what the next one starts from.
+    """The training loss of a chunk, and the state to carry on.
 
     >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
@@ -63,16 +62,16 @@ def score_chunk(head: TextHead, batch: Batch, carry: Carry | None, smoothing: fl
     3
     """
     assert batch.target is not None
-    readout, onward = run_chunk(head, batch, carry)
-    # Time first, as the recurrence leaves it, and without a look-up where nothing is padding: neither needs a copy.
-    seen, gold, mask = readout.transpose(0, 1), batch.target.values.t(), batch.target.mask.t()
-    seen, gold = (seen.flatten(0, 1), gold.flatten()) if bool(mask.all()) else (seen[mask], gold[mask])
-    loss, nll = output_loss(seen, head.output.weight, head.output.bias, gold, smoothing)
-    return Scored(loss, mask.sum(), {"nll": nll}, onward)
+    readout, carry = run_chunk(head, batch, carry)
+    # Time first, as the recurrence returns it, and without indexing if there is no padding: neither copies.
+    readout, gold, mask = readout.transpose(0, 1), batch.target.values.t(), batch.target.mask.t()
+    readout, gold = (readout.flatten(0, 1), gold.flatten()) if bool(mask.all()) else (readout[mask], gold[mask])
+    loss, nll = output_loss(readout, head.output.weight, head.output.bias, gold, smoothing)
+    return Scored(loss, mask.sum(), {"nll": nll}, carry)
 
 
 def force_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor, Carry]:
-    """Log probabilities (B, T) of a chunk, zero on padding, with what the next one starts from.
+    """Log probabilities (B, T) of a chunk, zero on padding, and the state to carry on.
 
     >>> from windlass.core.records import Padded
     >>> from windlass.heads.options import TextHeadOptions
@@ -83,6 +82,6 @@ def force_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tens
     torch.Size([1, 3])
     """
     assert batch.target is not None
-    readout, onward = run_chunk(head, batch, carry)
+    readout, carry = run_chunk(head, batch, carry)
     logp = torch.log_softmax(head.output(readout), dim=-1).gather(2, batch.target.values[..., None]).squeeze(2)
-    return logp * batch.target.mask, onward
+    return logp * batch.target.mask, carry

@@ -1,10 +1,10 @@
-"""The tags head: a tag for every place of a memory, each by itself or all together."""
+"""The tags head: a tag for every place of a memory, by a softmax at each place or by a CRF."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -16,47 +16,54 @@ from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
-from windlass.heads.wiring import Allowed, Wiring
+from windlass.heads.wiring import AllowedTransitions, Wiring
 from windlass.nn.crf import CRF, Chain
-from windlass.nn.layers import layers
 from windlass.nn.loss import cross_entropy
+from windlass.nn.mlp import mlp
 
 
 class TagsHeadOptions(Options):
-    """A tag a place.
+    """A tag for every place.
 
-    >>> TagsHeadOptions(output="crf").output
-    'crf'
+    >>> from windlass.core.fitting import Gives, misfits
+    >>> list(misfits(TagsHeadOptions(output="crf").declare("head"), [Gives("loss.label_smoothing", 0.1)], ("loss",)))
+    ['loss.label_smoothing is for single outputs, not for output: crf: set it to 0']
     """
 
     kind: Literal["tags"] = "tags"
     output: Literal["softmax", "crf"] = Field(
-        "softmax", description="each tag by itself (softmax), or the whole sequence (crf), within the target's scheme"
+        "softmax",
+        description="a softmax at every place or a CRF over the sequence, within the target's tag scheme",
     )
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of layers before the output layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what goes into each of these layers")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Needs(
-            "model.encoder states", f"with {at}: tags there must be states to look at, not encoder: <model.encoder>"
+            "model.encoder states", f"with {at}: tags the encoder must have states, not encoder: <model.encoder>"
         )
         if self.output == "crf":
             yield Refuses(
                 "loss.label_smoothing", "loss.label_smoothing is for single outputs, not for output: crf: set it to 0"
             )
 
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Both output layers, without hidden layers and with two."""
+        return cls(), cls(output="crf"), cls(hidden=(3, 6)), cls(output="crf", hidden=(3, 6))
+
     def build(self, wiring: Wiring) -> TagsHead:
-        """Make the head."""
+        """Build the head."""
         return TagsHead(self, wiring.outputs, wiring.memory_size, wiring.allowed)
 
 
 @final
 class TagsHead(Head):
-    """p(tags): softmax(V h_t + b) at every place t, or a conditional random field over these scores.
+    """p(tags) = softmax(V h_t + b) at every place t, or a CRF with these scores as emissions.
 
     >>> head = TagsHead(TagsHeadOptions(output="crf"), tags=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> head.best(memory).shape, head(memory).sum(-1)[0, 0].round(decimals=4).item()
+    >>> head.best_tags(memory).shape, head(memory).sum(-1)[0, 0].round(decimals=4).item()
     (torch.Size([2, 5]), 1.0)
     """
 
@@ -64,18 +71,20 @@ class TagsHead(Head):
     after: Tensor
     last: Tensor
 
-    def __init__(self, options: TagsHeadOptions, tags: int, memory_size: int, allowed: Allowed | None = None):
+    def __init__(
+        self, options: TagsHeadOptions, tags: int, memory_size: int, allowed: AllowedTransitions | None = None
+    ):
         super().__init__()
-        self.output = layers(memory_size, options.hidden, tags, options.dropout)
+        self.output = mlp(memory_size, options.hidden, tags, options.dropout)
         self.crf = CRF(tags) if options.output == "crf" else None
-        within = allowed or ([True] * tags, [[True] * tags] * tags, [True] * tags)
-        chain = Chain.allowing(*(torch.tensor(mask) for mask in within))
-        for name, tensor in (("first", chain.start), ("after", chain.pairs), ("last", chain.end)):
-            self.register_buffer(name, tensor, persistent=False)  # the codec knows them
+        masks = allowed or ([True] * tags, [[True] * tags] * tags, [True] * tags)
+        chain = Chain.from_masks(*(torch.tensor(mask) for mask in masks))
+        for name, tensor in (("first", chain.start), ("after", chain.transitions), ("last", chain.end)):
+            self.register_buffer(name, tensor, persistent=False)  # saved with the target side
 
     @property
     def scheme(self) -> Chain:
-        """What the scheme of the tags allows, and no more."""
+        """The tag scheme: which transitions it allows."""
         return Chain(self.first, self.after, self.last)
 
     def forward(self, memory: Memory) -> Tensor:
@@ -85,11 +94,11 @@ class TagsHead(Head):
             return self.crf(self.scheme).marginals(scores, memory.mask)  # type: ignore[no-any-return]
         return torch.softmax(scores, -1) * memory.mask[..., None]
 
-    def best(self, memory: Memory) -> Tensor:
-        """The most probable tags (B, S), of those that the scheme allows."""
+    def best_tags(self, memory: Memory) -> Tensor:
+        """The most probable tags (B, S) that the scheme allows."""
         scores = torch.log_softmax(self.output(memory.states), -1)
         chain = self.scheme if self.crf is None else self.crf(self.scheme)
-        return chain.best(scores, memory.mask)[0]
+        return chain.viterbi(scores, memory.mask)[0]
 
     def score(
         self,
@@ -111,7 +120,7 @@ class TagsHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The best tags that the scheme allows; of an ensemble, by the mean of the marginals at every place.
+        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place.
 
         >>> head = TagsHead(TagsHeadOptions(), tags=3, memory_size=4)
         >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
@@ -119,14 +128,14 @@ class TagsHead(Head):
         [5, 5]
         """
         if request.nbest > 1:
-            raise RecipeError("a tagger gives one tag a word, with its probability: leave nbest out")
+            raise RecipeError("a tagger has one output, with the probability of each tag: leave nbest out")
         first = members[0]
         mask = first.memory.mask.cpu()
         marginals = ensemble_mean(member.head(member.memory) for member in members)
         if len(members) == 1:
-            best = first.head.best(first.memory).cpu()
+            best = first.head.best_tags(first.memory).cpu()
         else:
-            best = first.head.scheme.cpu().best(marginals.clamp(min=1e-12).log(), mask)[0]
+            best = first.head.scheme.cpu().viterbi(marginals.clamp(min=1e-12).log(), mask)[0]
         return [
             [_hypothesis(best[row, :length].tolist(), marginals[row, :length])]
             for row, length in enumerate(mask.sum(1).tolist())
@@ -134,7 +143,7 @@ class TagsHead(Head):
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
-        """The probability of given tags: of each at its place, and of the sequence."""
+        """The probability of the batch's tags: of each one, and of the sequence."""
         target = gold(batch)
         totals, marginals = self.sequence_logprob(memory, target).tolist(), self(memory).cpu()
         lengths = target.mask.sum(1).tolist()
@@ -144,7 +153,7 @@ class TagsHead(Head):
         ]
 
     def sequence_logprob(self, memory: Memory, target: Padded) -> Tensor:
-        """The log probability of given tags: (B,)."""
+        """The log probability of the tags of each row: (B,)."""
         scores = self.output(memory.states)
         if self.crf is not None:
             return -self.crf(self.scheme).loss(scores, target.values, target.mask)  # type: ignore[no-any-return]
@@ -153,7 +162,7 @@ class TagsHead(Head):
 
 
 def _hypothesis(tags: list[int], marginals: Tensor, total: float | None = None) -> Hypothesis:
-    """Tags with their marginals (S, V); `total` is the log probability of the sequence, if it is known."""
+    """Tags with their marginals (S, V); `total` is the log probability of the sequence, if known."""
     chosen = marginals[torch.arange(len(tags)), torch.tensor(tags, dtype=torch.long)].tolist()
     logprobs = tuple(math.log(max(probability, 1e-45)) for probability in chosen)
     score = sum(logprobs) if total is None else total

@@ -1,4 +1,4 @@
-"""What a head is wired to."""
+"""What a head needs to know of the rest of the model."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from dataclasses import dataclass, field
 from windlass.heads.options import TextHeadOptions
 from windlass.nn.embedding import Embedding
 
-Allowed = tuple[list[bool], list[list[bool]], list[bool]]
-"""Which tag may come first, which after which, which last."""
+AllowedTransitions = tuple[list[bool], list[list[bool]], list[bool]]
+"""Which tags may come first, after each other, and last."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """The sizes of the memory that a head reads and of what it puts out, and what it shares with the encoder.
+    """The sizes of a head's memory and output, and what it shares with the encoder.
 
-    >>> Wiring(outputs=3, memory_size=8, part_sizes={"second": 8}).part_sizes["second"]
-    8
+    >>> from windlass.heads.label import LabelHeadOptions
+    >>> LabelHeadOptions().build(Wiring(outputs=3, memory_size=8)).output[-1].out_features
+    3
     """
 
     outputs: int  # V
     memory_size: int  # D
-    final_sizes: tuple[tuple[int, ...], ...] = ()  # of the parts of every layer's last state
-    part_sizes: Mapping[str, int] = field(default_factory=dict)  # of the states of the memory's parts
-    decoder: TextHeadOptions | None = None  # of a head that writes
-    tied: bool = False  # the decoder's embedding is the output layer too
-    embedding: Embedding | None = None  # the encoder's, where the decoder has the same
-    allowed: Allowed | None = None  # of tags
-    prefix: str | None = None  # the input that a decoder reads before it writes
+    final_sizes: tuple[tuple[int, ...], ...] = ()  # of the tensors in every layer's last state
+    part_sizes: Mapping[str, int] = field(default_factory=dict)  # of the states of the memory's parts, by name
+    decoder: TextHeadOptions | None = None  # of the text head
+    tied: bool = False  # the output layer shares the decoder's embedding
+    embedding: Embedding | None = None  # the encoder's, if the decoder shares it
+    allowed: AllowedTransitions | None = None  # of the tags
+    prefix: str | None = None  # the input that the decoder reads as a prefix

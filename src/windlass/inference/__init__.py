@@ -1,1 +1,1 @@
-"""From a bundle and inputs to predictions, scores, generated text and figures."""
+"""Inference with trained bundles: predict, score, generate, evaluate, quantise, benchmark."""

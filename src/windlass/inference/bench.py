@@ -1,4 +1,4 @@
-"""How fast a bundle is on this machine: sentences and tokens a second, latency, memory, as it is and in 8 bits."""
+"""Benchmark a bundle on this machine: throughput, latency and memory, in float32 and in 8 bits."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from windlass.inference.predict import predict
 from windlass.inference.quantise import quantise
 from windlass.nn.fast.int8 import levels
 
-MADE_UP = 200
-"""How many inputs are made up where none are given."""
+SYNTHETIC = 200
+"""Synthetic inputs to measure with if no file is given."""
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What was measured of one way to use a model.
+class Measurement:
+    """The speed of one combination of precision, search and batch size.
 
-    >>> Figure("float32", "greedy", 1, 100, 1.0, 700, (0.01,) * 99 + (0.05,)).p99
+    >>> Measurement("float32", "greedy", 1, 100, 1.0, 700, (0.01,) * 99 + (0.05,)).p99
     0.01
     """
 
     numbers: str  # float32 or int8
     search: str
-    batch: int  # texts at once
+    batch: int  # inputs per batch
     sentences: int
     seconds: float
-    tokens: int  # of the outputs, the end marks with them
-    latencies: tuple[float, ...]  # seconds of every batch
+    tokens: int  # of output, end marks included
+    latencies: tuple[float, ...]  # seconds per batch
 
     @property
     def per_second(self) -> float:
-        """Sentences a second."""
+        """Sentences per second."""
         return self.sentences / self.seconds
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of output a second."""
+        """Output tokens per second."""
         return self.tokens / self.seconds
 
     @property
     def p50(self) -> float:
-        """Half of the batches took no longer than this: seconds."""
+        """Median latency of a batch, in seconds."""
         return quantile(self.latencies, 0.5)
 
     @property
     def p99(self) -> float:
-        """99 in 100 of the batches took no longer than this: seconds."""
+        """99th percentile of the latency of a batch, in seconds."""
         return quantile(self.latencies, 0.99)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that is not exceeded by a share of all.
+    """Return the smallest value that at least this share of the values do not exceed.
 
     >>> quantile([3.0, 1.0, 2.0], 0.5), quantile([3.0, 1.0, 2.0], 0.99)
     (2.0, 3.0)
@@ -67,16 +67,16 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def bench(
     bundle: Bundle, texts: Sequence[Value], batches: Sequence[int] = (1, 32), seconds: float = 3.0
-) -> list[Figure]:
-    """Measure a bundle by greedy search and by its own, in float32 and in 8 bits, with so many texts at once.
+) -> list[Measurement]:
+    """Measure greedy search and the bundle's own, in float32 and in 8 bits, at every batch size.
 
-    Every figure is taken for about so many seconds, the texts over and over; ways are tried in turn, so that a machine
-    that is busy for a while slows them all. A bundle that is in 8 bits is measured in 8 bits alone.
+    Each measurement takes about `seconds`, cycling through the texts; precisions take turns batch by batch, so that
+    other load on the machine slows them alike. A bundle in 8 bits is measured in 8 bits only.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> found = bench(Bundle.new(Recipe(search="greedy"), Sides.tiny()), ["cab", "abba"], [1], 0.01)
-    >>> sorted({figure.search for figure in found})
+    >>> measured = bench(Bundle.new(Recipe(search="greedy"), Sides.tiny()), ["cab", "abba"], [1], 0.01)
+    >>> sorted({m.search for m in measured})
     ['greedy']
     """
     bundles = {"int8" if bundle.int8 else "float32": bundle}
@@ -88,30 +88,30 @@ def bench(
         searches = {"greedy": Greedy(length_factor=own.length_factor, length_plus=own.length_plus)}
     if own is not None and own.kind != "greedy":
         searches[f"beam {own.size}" if own.kind == "beam" else own.kind] = own
-    given = sorted((text for text in texts if as_text(text).strip()), key=lambda text: len(as_text(text)))
-    found: list[Figure] = []
+    ordered = sorted((text for text in texts if as_text(text).strip()), key=lambda text: len(as_text(text)))
+    measured: list[Measurement] = []
     for batch in batches:
-        parts = [given[n : n + batch] for n in range(0, len(given), batch)]
+        parts = [ordered[n : n + batch] for n in range(0, len(ordered), batch)]
         for search, options in searches.items():
-            ways = {numbers: _Run(each, options, parts) for numbers, each in bundles.items()}
-            while any(run.spent < seconds for run in ways.values()):
-                for run in ways.values():
-                    run.go_on()
-            found += [run.figure(numbers, search, batch) for numbers, run in ways.items()]
-    return found
+            runs = {numbers: _Run(each, options, parts) for numbers, each in bundles.items()}
+            while any(run.seconds < seconds for run in runs.values()):
+                for run in runs.values():
+                    run.step()
+            measured += [run.measurement(numbers, search, batch) for numbers, run in runs.items()]
+    return measured
 
 
 class _Run:
-    """One way to use a model, measured a little at a time."""
+    """One measurement, taken batch by batch."""
 
     def __init__(self, bundle: Bundle, options: SearchOptions | None, parts: Sequence[Sequence[Value]]):
         self.bundle, self.options, self.parts = bundle, options, parts
         self.next = self.sentences = self.tokens = 0
         self.latencies: list[float] = []
-        self._predict(parts[0])  # what is laid out at first use is not counted
+        self._predict(parts[0])  # warm-up: weights are packed at first use
 
     @property
-    def spent(self) -> float:
+    def seconds(self) -> float:
         """Seconds so far."""
         return sum(self.latencies)
 
@@ -119,7 +119,7 @@ class _Run:
         every = predict([self.bundle], part, self.options, batch_tokens=sys.maxsize)
         return sum(len(prediction.answer.probabilities) for prediction in every)
 
-    def go_on(self) -> None:
+    def step(self) -> None:
         """Predict the next batch."""
         part = self.parts[self.next % len(self.parts)]
         started = perf_counter()
@@ -129,13 +129,13 @@ class _Run:
         self.sentences += len(part)
         self.tokens += tokens
 
-    def figure(self, numbers: str, search: str, batch: int) -> Figure:
-        """What was found."""
-        return Figure(numbers, search, batch, self.sentences, self.spent, self.tokens, tuple(self.latencies))
+    def measurement(self, numbers: str, search: str, batch: int) -> Measurement:
+        """The measurement so far."""
+        return Measurement(numbers, search, batch, self.sentences, self.seconds, self.tokens, tuple(self.latencies))
 
 
 def peak_memory() -> float | None:
-    """The most memory that this process has held, in MB; None where the system does not say.
+    """Return the peak memory of this process in MB; None if the system does not report it.
 
     >>> (peak_memory() or 1) > 0
     True

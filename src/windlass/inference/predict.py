@@ -1,4 +1,4 @@
-"""From bundles and inputs to predictions: the one way, whatever goes in and whatever comes out."""
+"""Predict outputs and score given ones, whatever the model reads and whatever it gives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from windlass.decoding.constraint import Constraint, WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import ensemble_mean
-from windlass.inference.language import score_texts
+from windlass.inference.likelihood import score_texts
 
 BATCH_TOKENS = 4000
-"""Rows x the longest of them, where nothing is searched for."""
+"""Batch size (rows x longest row) for models without a search."""
 
 
 def predict(
@@ -33,9 +33,9 @@ def predict(
     batch_tokens: int | None = None,
     first_key: int = 0,
 ) -> list[Prediction]:
-    """Predict for every input, in order; a blank input gives a blank prediction. Several bundles are an ensemble.
+    """Return a prediction for every input, in order; a blank one for a blank input. Several bundles are an ensemble.
 
-    `first_key` numbers the first input: samples do not depend on the portions in which inputs come.
+    `first_key` is the number of the first input: samples do not depend on how inputs are split into calls.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -45,27 +45,27 @@ def predict(
     """
     first = bundles[0]
     if first.task.language_model:
-        raise RecipeError("a language model has nothing to predict from: let it generate, or score a text")
+        raise RecipeError("a language model has no input to predict from: use generate, or score to rate a text")
     if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
     head = type(first.model.head)
     if options is not None and not head.searches:
-        raise RecipeError("a search has no use where nothing is written: leave its options out")
+        raise RecipeError("search options have no use: this model writes no text; leave them out")
     options = options or first.recipe.search
     if nbest > 1 and options is not None and options.kind == "greedy":
-        raise RecipeError(f"greedy search finds one output, not {nbest}: search by beam or sample for an n-best list")
-    given = [first.sides.read(text) for text in texts]
-    numbers = [n for n, value in enumerate(given) if not first.sides.source.blank(value)]
+        raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
+    inputs = [first.sides.read(text) for text in texts]
+    numbers = [n for n, value in enumerate(inputs) if not first.sides.source.blank(value)]
     encoded = [[b.sides.encode(b.sides.read(texts[n])) for n in numbers] for b in bundles]
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    predictions = [_nothing(first)] * len(texts)
-    # All members read the same rows in the same batches: those that the first one's lengths make.
+    predictions = [_blank(first)] * len(texts)
+    # Every member of an ensemble reads the same batches: those made from the lengths of the first.
     loader = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
-        values = [given[numbers[row]] for row in rows]
+        values = [inputs[numbers[row]] for row in rows]
         members = []
         with torch.inference_mode():
             for b, side in zip(bundles, encoded, strict=True):
@@ -80,7 +80,7 @@ def predict(
 
 
 def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:
-    """Score given answers, with the attention on the way.
+    """Score given targets by forced decoding, with the attention.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -90,63 +90,63 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     if bundle.task.language_model:
         return score_texts(bundle, [target for _, target in pairs])
     sides = bundle.sides
-    given = [sides.read(source) for source, _ in pairs]
-    encoded = [sides.encode(value, target) for value, (_, target) in zip(given, pairs, strict=True)]
-    found = [_nothing(bundle)] * len(pairs)
+    inputs = [sides.read(source) for source, _ in pairs]
+    encoded = [sides.encode(value, target) for value, (_, target) in zip(inputs, pairs, strict=True)]
+    predictions = [_blank(bundle)] * len(pairs)
     bundle.model.eval()
     for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
             hypotheses = bundle.model.head.force(member.memory, moved)
-        values = [given[row] for row in rows]
+        values = [inputs[row] for row in rows]
         for row, prediction in zip(
             rows, _predictions(bundle, values, [member], [[h] for h in hypotheses]), strict=True
         ):
-            found[row] = prediction
-    return found
+            predictions[row] = prediction
+    return predictions
 
 
-def _nothing(bundle: Bundle) -> Prediction:
-    """What a blank input gives."""
+def _blank(bundle: Bundle) -> Prediction:
+    """The prediction for a blank input."""
     return Prediction("", bundle.sides.target.no_answer())
 
 
 def _predictions(
     bundle: Bundle, values: Sequence[Value], members: Sequence[Member], ranked: Sequence[Sequence[Hypothesis]]
 ) -> list[Prediction]:
-    """The hypotheses of every row as predictions, the alternatives behind the best."""
+    """A prediction for every row: its best hypothesis, with the others as alternatives."""
     sides, memory = bundle.sides, members[0].memory
     lowest = memory.parts.get("words", memory)  # the places that a decoder attends to
     mask, words = lowest.mask.cpu(), _word_attention(members)
-    found = []
+    predictions = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
         read = sides.source.places(value)
         lengths = [len(part.names) for part in read.within]
-        seen = Prediction(
+        base = Prediction(
             text="",
             answer=sides.target.no_answer(),
             places=read if lowest is memory else read.lowest,
             word_attention=() if words is None or lowest is not memory else _rows(words[row], lengths),
             unknown=sides.source.unknown(value),
         )
-        best, *others = (_answered(seen, sides, value, hypothesis, mask[row]) for hypothesis in hypotheses)
-        found.append(replace(best, alternatives=tuple(others)))
-    return found
+        best, *others = (_with_answer(base, sides, value, hypothesis, mask[row]) for hypothesis in hypotheses)
+        predictions.append(replace(best, alternatives=tuple(others)))
+    return predictions
 
 
-def _answered(seen: Prediction, sides: Sides, value: Value, hypothesis: Hypothesis, mask: Tensor) -> Prediction:
-    """The prediction of what was read, with the answer of one hypothesis."""
+def _with_answer(base: Prediction, sides: Sides, value: Value, hypothesis: Hypothesis, mask: Tensor) -> Prediction:
+    """The prediction with the answer of one hypothesis."""
     text, answer = sides.answer(hypothesis, value)
     attention = None
     if hypothesis.weights is not None:
-        # Of an ensemble they may be those of another member, whose places differ.
-        weights, second = hypothesis.weights.cpu(), seen.places.parts.get("second")
-        weights = weights[:, mask] if weights.size(1) == mask.numel() else weights[:, : len(seen.places.names)]
+        # In an ensemble they may come from another member, whose places differ.
+        weights, second = hypothesis.weights.cpu(), base.places.parts.get("second")
+        weights = weights[:, mask] if weights.size(1) == mask.numel() else weights[:, : len(base.places.names)]
         rows = weights.size(0) if second is None else len(second.names)
         attention = tuple(map(tuple, weights[:rows].tolist()))
     return replace(
-        seen,
+        base,
         text=text,
         answer=answer,
         score=hypothesis.score,
@@ -157,7 +157,7 @@ def _answered(seen: Prediction, sides: Sides, value: Value, hypothesis: Hypothes
 
 
 def _word_attention(members: Sequence[Member]) -> Tensor | None:
-    """The weight of every word within its sentence (B, P, S), where sentences are pooled by attention."""
+    """The weight of every word within its sentence (B, P, S), if words are pooled by attention."""
     known = [m.memory.parts["word_attention"].states for m in members if "word_attention" in m.memory.parts]
     return ensemble_mean(known) if known else None
 
@@ -167,17 +167,17 @@ def _rows(weights: Tensor, lengths: Sequence[int]) -> tuple[tuple[float, ...], .
 
 
 def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
-    """Refuse an ensemble whose members would not mean the same by an id that is copied."""
+    """Refuse an ensemble whose members disagree on what a copied id stands for."""
     for others in encoded[1:]:
         for one, other in zip(encoded[0], others, strict=True):
             if not np.array_equal(one.source.get("copy", ()), other.source.get("copy", ())):
                 raise DataError(
-                    "an ensemble needs bundles that copy alike: all of them or none, with sources cut in the same way"
+                    "an ensemble needs bundles that copy alike: all of them or none, with the same source tokens"
                 )
 
 
 def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
-    """How much to search at once: as many hypotheses as pay, and no more than a cache holds the outputs of."""
+    """The batch size of a search: enough hypotheses to be efficient, few enough that their logits stay in cache."""
     if options is None:
         return BATCH_TOKENS
     width = max(options.size, nbest) if options.kind == "beam" else 1
@@ -185,6 +185,6 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
 
 
 def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
-    """What keeps outputs well-formed, for a target that must be."""
+    """The constraint that keeps outputs well-formed, if the target has brackets."""
     brackets = bundle.sides.target.brackets(bundle.sides.source, values)
     return None if brackets is None else WellFormed(*brackets, bundle.device)

@@ -1,6 +1,6 @@
-"""Metrics: functions over (predictions, references) that give figures by name, in percent as papers do.
+"""Metrics: functions of predictions and references that return scores by name, in percent as in papers.
 
-`METRICS` is the table of contents for text; alignments have their own function in `metrics/alignment.py`.
+`METRICS` lists those of text, labels, tags and trees; `metrics/alignment.py` has the alignment error rate.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, label_sets, labels, numbers, rouge, spans, text, trees, variety
+from windlass.metrics import diversity, edit, label_sets, labels, numbers, rouge, spans, text, trees
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -17,10 +17,10 @@ MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, fl
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure by name: what it is, which way is up, and the function that gives it (maybe among others).
+    """A metric: its name, description, direction, and the function that computes it (maybe with others).
 
     >>> METRICS["per"].about
-    'phone error rate: edits in percent of the phones of the nearest right answer'
+    'phone error rate: edits in percent of the phones of the closest reference'
     """
 
     name: str
@@ -32,54 +32,52 @@ class Metric:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "outputs that are one of the right answers", True, edit.accuracy),
-        Metric("wer", "word error rate: outputs that are none of the right answers", False, edit.word_error_rate),
+        Metric("accuracy", "outputs that match a reference", True, edit.accuracy),
+        Metric("wer", "word error rate: outputs that match no reference", False, edit.word_error_rate),
         Metric(
             "per",
-            "phone error rate: edits in percent of the phones of the nearest right answer",
+            "phone error rate: edits in percent of the phones of the closest reference",
             False,
             edit.phone_error_rate,
         ),
         Metric(
             "cer",
-            "character error rate: edits in percent of the characters of the nearest right answer",
+            "character error rate: edits in percent of the characters of the closest reference",
             False,
             edit.character_error_rate,
         ),
         Metric("bleu", "sacreBLEU, cased", True, text.bleu),
         Metric("bleu_lc", "sacreBLEU, lowercased", True, text.bleu),
         Metric("chrf", "chrF2", True, text.chrf),
-        Metric("rouge_1", "ROUGE-1: F1 of words, lowercased, not stemmed", True, rouge.rouge),
-        Metric("rouge_2", "ROUGE-2: F1 of pairs of words", True, rouge.rouge),
+        Metric("rouge_1", "ROUGE-1: F1 of unigrams, lowercased, not stemmed", True, rouge.rouge),
+        Metric("rouge_2", "ROUGE-2: F1 of bigrams", True, rouge.rouge),
         Metric("rouge_l", "ROUGE-L: F1 of the longest common subsequence of words", True, rouge.rouge),
-        Metric("distinct_1", "different words in percent of all", True, variety.distinct),
-        Metric("distinct_2", "different pairs of words in percent of all", True, variety.distinct),
-        Metric("macro_f1", "F1 of every label, and of these the mean", True, labels.macro_f1),
-        Metric("micro_f1", "sets of labels: F1 of all assignments together", True, label_sets.set_f1),
-        Metric("label_macro_f1", "sets of labels: F1 of every label, and of these the mean", True, label_sets.set_f1),
-        Metric("exact_match", "sets of labels that are exactly right", True, label_sets.exact_match),
-        Metric("pearson", "Pearson's correlation of numbers, from -1 to 1", True, numbers.pearson),
-        Metric("spearman", "Spearman's rank correlation of numbers, from -1 to 1", True, numbers.spearman),
-        Metric("mse", "mean squared error of numbers", False, numbers.mean_squared_error),
-        Metric("tag_accuracy", "tags that are right", True, spans.tag_accuracy),
-        Metric("span_f1", "F1 of whole spans with their labels, as conlleval counts them", True, spans.span_f1),
-        Metric("span_precision", "found spans that are right", True, spans.span_f1),
-        Metric("span_recall", "spans that are found", True, spans.span_f1),
-        Metric(
-            "bracket_f1", "F1 of the constituents of trees with their labels, as evalb counts", True, trees.bracket_f1
-        ),
-        Metric("bracket_precision", "found constituents that are right", True, trees.bracket_f1),
-        Metric("bracket_recall", "constituents that are found", True, trees.bracket_f1),
-        Metric("well_formed", "outputs that are a tree of the sentence's words", True, trees.bracket_f1),
+        Metric("distinct_1", "distinct unigrams in percent of all", True, diversity.distinct),
+        Metric("distinct_2", "distinct bigrams in percent of all", True, diversity.distinct),
+        Metric("macro_f1", "mean of the F1 of every label", True, labels.macro_f1),
+        Metric("micro_f1", "sets of labels: F1 over all assignments (micro average)", True, label_sets.set_f1),
+        Metric("label_macro_f1", "sets of labels: mean of the F1 of every label", True, label_sets.set_f1),
+        Metric("exact_match", "sets of labels that match exactly", True, label_sets.exact_match),
+        Metric("pearson", "Pearson correlation, from -1 to 1", True, numbers.pearson),
+        Metric("spearman", "Spearman rank correlation, from -1 to 1", True, numbers.spearman),
+        Metric("mse", "mean squared error", False, numbers.mean_squared_error),
+        Metric("tag_accuracy", "correct tags", True, spans.tag_accuracy),
+        Metric("span_f1", "F1 of labelled spans, as conlleval counts them", True, spans.span_f1),
+        Metric("span_precision", "predicted spans that are correct", True, spans.span_f1),
+        Metric("span_recall", "gold spans that are predicted", True, spans.span_f1),
+        Metric("bracket_f1", "F1 of labelled constituents, as evalb counts them", True, trees.bracket_f1),
+        Metric("bracket_precision", "predicted constituents that are correct", True, trees.bracket_f1),
+        Metric("bracket_recall", "gold constituents that are predicted", True, trees.bracket_f1),
+        Metric("well_formed", "outputs that are a tree over the words of the sentence", True, trees.bracket_f1),
     )
 }
-"""Every metric of text by its name."""
+"""Every metric by name, except alignment error rate and likelihoods."""
 
 
-def find(name: str) -> Metric:
-    """Return a metric by its name.
+def get_metric(name: str) -> Metric:
+    """Return a metric by name.
 
-    >>> find("weer")
+    >>> get_metric("weer")
     Traceback (most recent call last):
         ...
     windlass.core.errors.RecipeError: unknown metric 'weer': did you mean 'wer'?
@@ -90,26 +88,26 @@ def find(name: str) -> Metric:
 
 
 def higher_is_better(name: str) -> bool:
-    """Say which way a metric is up; alignment error rate is one too, and so is how likely a text is.
+    """Whether a higher score is better, for `METRICS`, alignment error rate and likelihoods.
 
     >>> higher_is_better("wer"), higher_is_better("bleu"), higher_is_better("aer")
     (False, True, False)
     """
-    return name != "aer" and name not in LIKELIHOODS and find(name).higher_is_better
+    return name != "aer" and name not in LIKELIHOODS and get_metric(name).higher_is_better
 
 
 def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return the named figures, in the order asked for.
+    """Return the named scores, in the order of `names`.
 
     >>> score(["wer", "per"], ["k a t"], [["k a t", "k æ t"]])
     {'wer': 0.0, 'per': 0.0}
     """
-    wanted = [find(name) for name in names]
-    figures: dict[str, float] = {}
-    for metric in wanted:
-        if metric.name not in figures:
-            figures |= metric.function(predictions, references)
-    return {metric.name: figures[metric.name] for metric in wanted}
+    metrics = [get_metric(name) for name in names]
+    scores: dict[str, float] = {}
+    for metric in metrics:
+        if metric.name not in scores:
+            scores |= metric.function(predictions, references)
+    return {metric.name: scores[metric.name] for metric in metrics}
 
 
-__all__ = ["METRICS", "Metric", "MetricFunction", "find", "higher_is_better", "score"]
+__all__ = ["METRICS", "Metric", "MetricFunction", "get_metric", "higher_is_better", "score"]

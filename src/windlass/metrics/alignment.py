@@ -1,4 +1,4 @@
-"""Word alignments: links read off attention, a diagonal to beat, and the error rate of Och and Ney (2003)."""
+"""Word alignment: links from attention weights, the diagonal baseline, and alignment error rate (Och and Ney 2003)."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from numpy.typing import ArrayLike
 from windlass.core.errors import DataError
 
 Link = tuple[int, int]
-"""(source place, target place), counted from 0."""
+"""(source position, target position), from 0."""
 
 
 def align(weights: ArrayLike) -> set[Link]:
-    """Link every target place to the source place it attends to most: weights (T, S) -> links.
+    """Link every target position to the source position it attends to most: weights (T, S) -> links.
 
-    Cut off the rows and columns of the end mark first, where they are no words of the gold alignment. A row
-    of zeros links to nothing; of equal weights the first wins.
+    Remove the row and column of the end-of-sequence token first, if the gold alignment has none. A row of zeros has
+    no link; ties go to the first position.
 
     >>> sorted(align([[0.9, 0.1], [0.2, 0.8], [0.0, 0.0]]))
     [(0, 0), (1, 1)]
     """
-    table = np.asarray(weights, dtype=float)
-    if table.size == 0:
+    matrix = np.asarray(weights, dtype=float)
+    if matrix.size == 0:
         return set()
-    if table.ndim != 2:
-        raise DataError(f"attention of one item has the axes (target, source), but this has {table.ndim} axes")
-    return {(int(row.argmax()), place) for place, row in enumerate(table) if row.max() > 0}
+    if matrix.ndim != 2:
+        raise DataError(f"attention weights must have the axes (target, source), not {matrix.ndim} axes")
+    return {(int(row.argmax()), j) for j, row in enumerate(matrix) if row.max() > 0}
 
 
 def diagonal(source_length: int, target_length: int) -> set[Link]:
-    """Link every target place to the source place that is equally far along: the baseline that reads nothing.
+    """Link every target position to the source position at the same relative position: the baseline.
 
     >>> sorted(diagonal(2, 4))
     [(0, 0), (0, 1), (1, 2), (1, 3)]
     """
     if source_length == 0:
         return set()
-    # the middle of target place j falls at (j + 1/2) / T of the way; whole numbers keep this exact
+    # the middle of position j lies at (j + 1/2) / T; integer arithmetic keeps this exact
     return {((2 * j + 1) * source_length // (2 * target_length), j) for j in range(target_length)}
 
 
-def _percent(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 100.0
+def _percent(count: int, total: int) -> float:
+    return 100 * count / total if total else 100.0
 
 
 def alignment_error_rate(
@@ -52,11 +52,11 @@ def alignment_error_rate(
     sure: Sequence[AbstractSet[Link]],
     possible: Sequence[AbstractSet[Link]] | None = None,
 ) -> dict[str, float]:
-    """Return `aer`, `precision` and `recall` in percent, over all sentence pairs together.
+    """Return `aer`, `precision` and `recall` in percent, over all sentence pairs.
 
-    With links A, sure links S and possible ones P (which take in S; where not given, P = S):
+    With predicted links A, sure links S and possible links P (a superset of S; by default P = S):
     precision = |A & P| / |A|, recall = |A & S| / |S|, AER = 1 - (|A & S| + |A & P|) / (|A| + |S|).
-    Where there is nothing to divide by, nothing was done wrong.
+    An empty denominator counts as perfect.
 
     >>> alignment_error_rate([{(0, 0), (1, 1)}], [{(0, 0)}], [{(0, 0), (1, 1), (2, 2)}])
     {'aer': 0.0, 'precision': 100.0, 'recall': 100.0}
@@ -66,8 +66,8 @@ def alignment_error_rate(
     possible = sure if possible is None else possible
     if not len(predicted) == len(sure) == len(possible):
         raise DataError(
-            f"alignments of {len(predicted)} pairs cannot be scored against "
-            f"{len(sure)} sure and {len(possible)} possible ones"
+            f"{len(predicted)} predicted alignments, but "
+            f"{len(sure)} sure and {len(possible)} possible ones: the counts must be equal"
         )
     links = n_sure = in_sure = in_possible = 0
     for a, s, p in zip(predicted, sure, possible, strict=True):

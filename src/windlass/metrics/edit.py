@@ -1,7 +1,7 @@
-"""Figures by edit distance and by whole answers: error rates of words, phones and characters, and accuracy.
+"""Accuracy, and error rates of words, phones and characters by edit distance.
 
-Two texts are the same where they are canonically equivalent (compared in NFC) and differ at most in how wide
-their white space is. An item may have several right answers: the nearest one counts.
+Texts are compared in Unicode NFC, with runs of whitespace as one space. An item may have several references: the
+closest one counts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from windlass.core.errors import DataError
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Return how many insertions, deletions and substitutions turn a into b (Levenshtein).
+    """Return the Levenshtein distance: the insertions, deletions and substitutions that turn a into b.
 
-    Bit-parallel (Myers 1999, as told by Hyyrö 2003): a column of the table is two whole numbers, whose bits
-    say where it goes up by one and where it goes down, so a step costs a few operations however long `a` is.
+    Bit-parallel (Myers 1999, in the form of Hyyrö 2003): a column of the dynamic programming table is two integers,
+    whose bits mark where it increases and where it decreases, so a column takes a few operations, however long `a` is.
 
     >>> edit_distance("kitten", "sitting"), edit_distance(["k", "a"], [])
     (3, 2)
     """
     if a == b or not a or not b:
         return 0 if a == b else len(a) + len(b)
-    places: dict[Hashable, int] = {}
+    positions: dict[Hashable, int] = {}  # bit i is set where a[i] is the symbol
     for i, symbol in enumerate(a):
-        places[symbol] = places.get(symbol, 0) | 1 << i
+        positions[symbol] = positions.get(symbol, 0) | 1 << i
     full, last = (1 << len(a)) - 1, 1 << (len(a) - 1)
     up, down, distance = full, 0, len(a)
     for symbol in b:
-        equal = places.get(symbol, 0)
+        equal = positions.get(symbol, 0)
         diagonal = (((equal & up) + up) ^ up) | equal | down
         right_up, right_down = down | (full & ~(diagonal | up)), up & diagonal
         if right_up & last:
@@ -41,82 +41,85 @@ def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return distance
 
 
-def check_pairs(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Refuse what cannot be scored: no items, unequal counts, an item without a right answer.
+def check_references(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Raise DataError if there are no items, unequal counts, or an item without a reference.
 
-    >>> check_pairs(["a"], [["a", "b"]])
-    >>> check_pairs(["a"], [])
+    >>> check_references(["a"], [["a", "b"]])
+    >>> check_references(["a"], [])
     Traceback (most recent call last):
         ...
-    windlass.core.errors.DataError: 1 predictions but 0 references: every prediction needs its right answers
+    windlass.core.errors.DataError: 1 predictions but 0 references: every prediction needs references
     """
     if len(predictions) != len(references):
         raise DataError(
-            f"{len(predictions)} predictions but {len(references)} references: every prediction needs its right answers"
+            f"{len(predictions)} predictions but {len(references)} references: every prediction needs references"
         )
     if not predictions:
         raise DataError("nothing to score: there are no predictions")
-    for i, answers in enumerate(references):
-        if isinstance(answers, str):
-            raise DataError(f"references[{i}] is a string: give a list of right answers, such as [{answers!r}]")
-        if not answers:
-            raise DataError(f"references[{i}] is empty: every item needs at least one right answer")
+    for i, item in enumerate(references):
+        if isinstance(item, str):
+            raise DataError(f"references[{i}] is a string: give a list of references, such as [{item!r}]")
+        if not item:
+            raise DataError(f"references[{i}] is empty: every item needs at least one reference")
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _percent_right(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    check_pairs(predictions, references)
+def _exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    check_references(predictions, references)
     pairs = zip(predictions, references, strict=True)
-    right = sum(_plain(prediction) in map(_plain, answers) for prediction, answers in pairs)
-    return 100 * right / len(predictions)
+    correct = sum(_normalise(prediction) in map(_normalise, items) for prediction, items in pairs)
+    return 100 * correct / len(predictions)
 
 
 def _error_rate(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
-    units: Callable[[str], Sequence[str]],
+    split: Callable[[str], Sequence[str]],
 ) -> float:
-    """Edits to the nearest answer (the first of equally near ones) in percent of those answers' length."""
-    check_pairs(predictions, references)
+    """Edits to the closest reference (ties: the first) in percent of the length of these references."""
+    check_references(predictions, references)
     edits = length = 0
-    for prediction, answers in zip(predictions, references, strict=True):
-        said = units(_plain(prediction))
+    for prediction, items in zip(predictions, references, strict=True):
+        hypothesis = split(_normalise(prediction))
         distance, size = min(
-            ((edit_distance(said, answer), len(answer)) for answer in map(units, map(_plain, answers))),
-            key=lambda found: found[0],
+            (
+                (edit_distance(hypothesis, reference), len(reference))
+                for reference in map(split, map(_normalise, items))
+            ),
+            key=lambda closest: closest[0],
         )
         edits, length = edits + distance, length + size
     return 100 * edits / max(1, length)
 
 
 def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return the percentage of items whose whole output is one of the right answers.
+    """Return the percentage of outputs that match a reference.
 
     >>> accuracy(["a", "b"], [["a"], ["c", "d"]])
     {'accuracy': 50.0}
     """
-    return {"accuracy": _percent_right(predictions, references)}
+    return {"accuracy": _exact_match(predictions, references)}
 
 
 def word_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return the percentage of items whose whole output differs from every right answer.
+    """Return the percentage of outputs that match no reference.
 
-    This is the word error rate of pronunciation, where an item is a word (SIGMORPHON 2020, task 1), not that
-    of speech recognition, which counts edits inside a sentence.
+    This is the word error rate of grapheme-to-phoneme conversion, where an item is a word (SIGMORPHON 2020, task 1),
+    not that of speech recognition, which counts the edits of a sentence.
 
     >>> word_error_rate(["k a t", "d o g"], [["k æ t", "k a t"], ["d ɒ g"]])
     {'wer': 50.0}
     """
-    return {"wer": 100 - _percent_right(predictions, references)}
+    return {"wer": 100 - _exact_match(predictions, references)}
 
 
 def phone_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return edits over tokens (split at white space) in percent of the tokens of the nearest right answers.
+    """Return the edits of whitespace-separated tokens in percent of the tokens of the closest references.
 
-    Summed over all items before dividing, as SIGMORPHON does, so long words weigh more.
+    Both are summed over all items first (micro-averaged), as in SIGMORPHON.
 
     >>> phone_error_rate(["k a t", "d o g s"], [["k æ t"], ["d o g"]])["per"]  # 2 edits, 6 phones
     33.33...
@@ -125,7 +128,7 @@ def phone_error_rate(predictions: Sequence[str], references: Sequence[Sequence[s
 
 
 def character_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return edits over characters (code points of NFC) in percent of those of the nearest right answers.
+    """Return the edits of characters (NFC code points) in percent of the characters of the closest references.
 
     >>> character_error_rate(["Rom"], [["Roma", "Rome"]])
     {'cer': 25.0}

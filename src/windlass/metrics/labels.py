@@ -1,4 +1,4 @@
-"""Figures of labels: F1 a label, and which label is taken for which."""
+"""Classification metrics: F1 per label, macro F1, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from statistics import fmean
 
 
 def macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """F1 of every label that is right or given somewhere, and of these the mean, in percent.
+    """Return the mean F1 of all labels that occur in predictions or references, in percent.
 
-    Of several right answers the first counts, unless the prediction is another of them.
+    With several references, the first counts, unless the prediction is another one of them.
 
     >>> macro_f1(["a", "a", "b"], [["a"], ["b"], ["b"]])
     {'macro_f1': 66.66666666666666}
@@ -19,25 +19,25 @@ def macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) ->
 
 
 def f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """F1 of every label, from 0 to 1.
+    """Return the F1 of every label, from 0 to 1.
 
     >>> f1(["a", "a", "b"], [["a"], ["b"], ["c"]])
     {'a': 0.6666666666666666, 'b': 0.0, 'c': 0.0}
     """
     counts = confusion(predictions, references)
-    right = Counter({a: n for (a, b), n in counts.items() if a == b})
+    correct = Counter({a: n for (a, b), n in counts.items() if a == b})
     gold: Counter[str] = Counter()
-    given: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
     for (a, b), n in counts.items():
         gold[a] += n
-        given[b] += n
-    return {label: 2 * right[label] / (gold[label] + given[label]) for label in sorted(gold | given)}
+        predicted[b] += n
+    return {label: 2 * correct[label] / (gold[label] + predicted[label]) for label in sorted(gold | predicted)}
 
 
 def confusion(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Counter[tuple[str, str]]:
-    """How often a right label was taken for which.
+    """Return the confusion matrix: counts of (gold label, predicted label).
 
     >>> confusion(["a", "a", "b"], [["a"], ["b"], ["b"]])
     Counter({('a', 'a'): 1, ('b', 'a'): 1, ('b', 'b'): 1})
     """
-    return Counter((p if p in right else right[0], p) for p, right in zip(predictions, references, strict=True))
+    return Counter((p if p in gold else gold[0], p) for p, gold in zip(predictions, references, strict=True))

@@ -1,4 +1,4 @@
-"""Figures for running text: BLEU and chrF through sacreBLEU, whose signatures say what was measured."""
+"""BLEU and chrF by sacreBLEU, with its signatures."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
-from windlass.metrics.edit import check_pairs
+from windlass.metrics.edit import check_references
 
-if TYPE_CHECKING:  # 15 MB and more, so each figure imports its own when it is asked for
+if TYPE_CHECKING:  # 15 MB and more, so each function imports what it needs
     from sacrebleu.metrics.base import Metric
 
 
 def _streams(
     references: Sequence[Sequence[str]],
-) -> list[list[Any]]:  # str or None, which the types of sacreBLEU leave out
-    """Turn item by answer into answer by item, as sacreBLEU wants it; None where an item has fewer."""
-    most = max(map(len, references))
-    return [[answers[k] if k < len(answers) else None for answers in references] for k in range(most)]
+) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
+    """Transpose references to the streams of sacreBLEU; None where an item has fewer."""
+    count = max(map(len, references))
+    return [[item[k] if k < len(item) else None for item in references] for k in range(count)]
 
 
 def _score(metric: Metric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, str]:
-    check_pairs(predictions, references)
+    check_references(predictions, references)
     score = metric.corpus_score(list(predictions), _streams(references)).score
     return float(score), str(metric.get_signature())
 
@@ -35,7 +35,7 @@ def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    # `force` only silences a warning, printed at every evaluation, that outputs of words look tokenised.
+    # `force` only silences a warning at every evaluation that the outputs look tokenised.
     return {
         "bleu": _score(BLEU(force=True), predictions, references)[0],
         "bleu_lc": _score(BLEU(lowercase=True, force=True), predictions, references)[0],
@@ -43,7 +43,7 @@ def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
 
 
 def chrf(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return chrF2: the F score, recall counting twice, of character n-grams up to 6.
+    """Return chrF2: F2 of character n-grams up to 6.
 
     >>> chrf(["a dog"], [["a dog"]])
     {'chrf': 100.0}
@@ -54,7 +54,7 @@ def chrf(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dic
 
 
 def signatures(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return the signature to print beside each figure of this module.
+    """Return the sacreBLEU signature of each metric of this module.
 
     >>> signatures(["a dog"], [["a dog"]])["bleu"]
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
@@ -69,7 +69,7 @@ def signatures(predictions: Sequence[str], references: Sequence[Sequence[str]]) 
 def bleu_moses_lowercased(
     predictions: Sequence[str], references: Sequence[Sequence[str]], language: str = "en"
 ) -> dict[str, float]:
-    """Return BLEU over lowercased, Moses-tokenised text: what older papers print, each a little differently.
+    """Return BLEU of lowercased, Moses-tokenised text, as in older papers, which differ in details.
 
     >>> import pytest; _ = pytest.importorskip("sacremoses")
     >>> bleu_moses_lowercased(["A dog, running."], [["a dog , running ."]])
@@ -83,12 +83,12 @@ def bleu_moses_lowercased(
         raise WindlassError("Moses-tokenised BLEU needs sacremoses: pip install 'windlass[moses]'") from None
     tokenise = moses.MosesTokenizer(lang=language).tokenize
 
-    def prepared(text: str) -> str:
+    def prepare(text: str) -> str:
         return str(tokenise(text.lower(), return_str=True, escape=False))
 
     score, _ = _score(
         BLEU(tokenize="none", force=True),
-        [prepared(prediction) for prediction in predictions],
-        [[prepared(answer) for answer in answers] for answers in references],
+        [prepare(prediction) for prediction in predictions],
+        [[prepare(reference) for reference in item] for item in references],
     )
     return {"bleu_moses_lc": score}

@@ -1,4 +1,4 @@
-"""Figures of bracketed trees: constituents that are right, as evalb counts them."""
+"""Parsing metrics: labelled bracketing F1 (PARSEVAL), as evalb computes it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from windlass.core.errors import DataError
 from windlass.data.trees import Tree
-from windlass.metrics.edit import check_pairs
+from windlass.metrics.edit import check_references
 
-NOT_COUNTED = frozenset({"TOP", "ROOT", "S1"})
-"""Labels of a root that every tree has."""
+IGNORED_LABELS = frozenset({"TOP", "ROOT", "S1"})
+"""Root labels that every tree has."""
 
 
 def _tree(text: str) -> Tree | None:
@@ -21,35 +21,35 @@ def _tree(text: str) -> Tree | None:
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    return Counter(found for found in tree.constituents() if found[0] not in NOT_COUNTED)
+    return Counter(bracket for bracket in tree.constituents() if bracket[0] not in IGNORED_LABELS)
 
 
 def bracket_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of constituents, each with its label and words right, over all sentences, in percent.
+    """Return precision, recall and F1 of labelled constituents over all sentences, in percent.
 
-    As in evalb (PARSEVAL), tags of words and a root called TOP, ROOT or S1 are not counted, and of the same constituent
-    twice, as in a chain, both are. Punctuation is a word like others here. An output that is no tree, or not one of the
-    sentence's words, has no constituent; `well_formed` is how many are one.
+    As in evalb, part-of-speech tags and the root labels TOP, ROOT and S1 are ignored, and repeated constituents of
+    unary chains all count. Punctuation counts as words. An output that is not a tree over the words of the
+    sentence has no constituents; `well_formed` is the percentage that are.
 
     >>> gold = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))"
     >>> bracket_f1(["(S (NP (DT the)) (VP (NN cat) (VBZ sleeps)))"], [[gold]])["bracket_f1"]  # S of S, NP, VP
     33.33...
     """
-    check_pairs(predictions, references)
-    right = found = gold = well = 0
-    for prediction, answers in zip(predictions, references, strict=True):
-        true = Tree.read(answers[0])
+    check_references(predictions, references)
+    correct = predicted = gold = well_formed = 0
+    for prediction, texts in zip(predictions, references, strict=True):
+        gold_tree = Tree.read(texts[0])
         tree = _tree(prediction)
-        counted = _brackets(true)
-        gold += counted.total()
-        if tree is not None and tree.words == true.words:
-            guessed = _brackets(tree)
-            well += 1
-            found += guessed.total()
-            right += (guessed & counted).total()
+        gold_brackets = _brackets(gold_tree)
+        gold += gold_brackets.total()
+        if tree is not None and tree.words == gold_tree.words:
+            brackets = _brackets(tree)
+            well_formed += 1
+            predicted += brackets.total()
+            correct += (brackets & gold_brackets).total()
     return {
-        "bracket_f1": 200 * right / max(1, found + gold),
-        "bracket_precision": 100 * right / max(1, found),
-        "bracket_recall": 100 * right / max(1, gold),
-        "well_formed": 100 * well / len(predictions),
+        "bracket_f1": 200 * correct / max(1, predicted + gold),
+        "bracket_precision": 100 * correct / max(1, predicted),
+        "bracket_recall": 100 * correct / max(1, gold),
+        "well_formed": 100 * well_formed / len(predictions),
     }

@@ -1,1 +1,1 @@
-"""Parts of networks: cells, recurrences, attention, embeddings, losses."""
+"""Neural network modules: cells, recurrent layers, attention, embeddings, losses."""

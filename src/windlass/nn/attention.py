@@ -1,8 +1,8 @@
-"""Attention: a distribution over the places of a memory, and the average of its values under it.
+"""Attention: a distribution over the places of a memory, and the mean of the values under it.
 
     e_j = score(q, k_j)     a = softmax(e) over real places     context = sum_j a_j v_j
 
-A kind of attention is its score and nothing else; masking, softmax, the weighted sum and coverage are written once.
+The kinds of attention differ only in their score; masking, softmax, the weighted sum and coverage are written once.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from windlass.nn.product import Product
 
 
 class Score(FastScore, nn.Module, ABC):
-    """How well a query fits a key. `prepare` does once for a batch what does not depend on the query."""
+    """How well a query matches a key. `prepare` computes, once per batch, what does not depend on the query."""
 
     size: int
-    """The length of a prepared key: A."""
+    """The size of a prepared key: A."""
 
     @abstractmethod
     def prepare(self, keys: Tensor) -> Tensor:
         """(B, S, K) -> (B, S, A)."""
 
     def query_projection(self) -> Product | None:
-        """What `compare` expects queries to have been multiplied by; None: nothing."""
+        """The product that takes queries to those that `compare` expects; None: the identity."""
         return None
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Score(FastScore, nn.Module, ABC):
 
 
 def project_query(product: Product | None, query: Tensor) -> Tensor:
-    """Queries (B, T, Q) times the projection of a score, if it has one: (B, T, A).
+    """Queries (B, T, Q) -> (B, T, A): their product with a projection, or the queries themselves without one.
 
     >>> project_query(Product(torch.ones(3, 2)), torch.ones(1, 1, 2)).tolist()
     [[[2.0, 2.0, 2.0]]]
@@ -60,14 +60,14 @@ def project_query(product: Product | None, query: Tensor) -> Tensor:
 
 
 class _AttentionOptions(Options):
-    keys: int | None = Field(None, ge=1, description="project the keys to this size; not given: as they are")
-    values: int | None = Field(None, ge=1, description="project the values to this size; not given: as they are")
-    coverage: bool = Field(False, description="let a score see how much its place was attended to before")
+    keys: int | None = Field(None, ge=1, description="project the keys to this size; none: no projection")
+    values: int | None = Field(None, ge=1, description="project the values to this size; none: no projection")
+    coverage: bool = Field(False, description="let the score see the attention that each place has received so far")
 
 
 @final
 class Additive(Score):
-    """A one-layer network over the sum of both (Bahdanau et al. 2015).
+    """A feed-forward network with one hidden layer over query and key (Bahdanau et al. 2015).
 
     e = v . tanh(U q + W k)
 
@@ -80,10 +80,10 @@ class Additive(Score):
         """Additive attention."""
 
         kind: Literal["additive"] = "additive"
-        size: int = Field(256, ge=1, description="units of the layer")
+        size: int = Field(256, ge=1, description="units of the hidden layer")
 
         def build(self, query_size: int, key_size: int) -> Additive:
-            """Make the score."""
+            """Build the score."""
             return Additive(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
@@ -103,8 +103,8 @@ class Additive(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """v . tanh(U q + W k)."""
-        joined = query[:, :, None] + keys[:, None]
-        return (torch.tanh(joined) if torch.is_grad_enabled() else tanh_(joined)) @ self.v
+        hidden = query[:, :, None] + keys[:, None]  # (B, T, S, A)
+        return (torch.tanh(hidden) if torch.is_grad_enabled() else tanh_(hidden)) @ self.v
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
         """v . tanh(U q + W k)."""
@@ -114,13 +114,13 @@ class Additive(Score):
 def _same_size(kind: str, query_size: int, key_size: int) -> None:
     if query_size != key_size:
         raise RecipeError(
-            f"{kind} attention needs a query and keys of one size, not {query_size} and {key_size}: "
+            f"{kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
             f"set attention keys: {query_size}, or use kind: bilinear or additive"
         )
 
 
-class _Product(Score):
-    """A score that is a plain product with a prepared key."""
+class _DotProduct(Score):
+    """A dot product of query and key, both of one size."""
 
     def __init__(self, query_size: int, key_size: int, kind: str):
         super().__init__()
@@ -141,8 +141,8 @@ class _Product(Score):
 
 
 @final
-class Dot(_Product):
-    """The product of query and key (Luong et al. 2015).
+class Dot(_DotProduct):
+    """The dot product of query and key (Luong et al. 2015).
 
     e = q . k
 
@@ -157,15 +157,15 @@ class Dot(_Product):
         kind: Literal["dot"] = "dot"
 
         def build(self, query_size: int, key_size: int) -> Dot:
-            """Make the score."""
+            """Build the score."""
             return Dot(query_size, key_size, "dot")
 
 
 @final
-class ScaledDot(_Product):
-    """The product of query and key, divided by the root of their length (Vaswani et al. 2017).
+class ScaledDot(_DotProduct):
+    """The dot product of query and key, divided by the square root of their size A (Vaswani et al. 2017).
 
-    e = q . k / sqrt(p)
+    e = q . k / sqrt(A)
 
     >>> score = ScaledDot.Options().build(4, 4)
     >>> score(torch.ones(1, 1, 4), torch.ones(1, 1, 4)).item()
@@ -178,22 +178,22 @@ class ScaledDot(_Product):
         kind: Literal["scaled_dot"] = "scaled_dot"
 
         def build(self, query_size: int, key_size: int) -> ScaledDot:
-            """Make the score."""
+            """Build the score."""
             return ScaledDot(query_size, key_size, "scaled_dot")
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q . k / sqrt(p)."""
+        """q . k / sqrt(A)."""
         return super().compare(query, keys) / math.sqrt(self.size)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """q . (k / sqrt(p))."""
+        """q . (k / sqrt(A))."""
         root = math.sqrt(self.size)
         return FusedScore(ProductTape, keys / root, coverage=None if coverage is None else coverage / root)
 
 
 @final
 class Bilinear(Score):
-    """A product with a learned matrix between ("general" of Luong et al. 2015); sizes may differ.
+    """A dot product through a learned matrix ("general" in Luong et al. 2015); sizes may differ.
 
     e = q . W k
 
@@ -209,7 +209,7 @@ class Bilinear(Score):
         kind: Literal["bilinear"] = "bilinear"
 
         def build(self, query_size: int, key_size: int) -> Bilinear:
-            """Make the score."""
+            """Build the score."""
             return Bilinear(query_size, key_size)
 
     def __init__(self, query_size: int, key_size: int):
@@ -232,11 +232,11 @@ class Bilinear(Score):
 
 @final
 class Cosine(Score):
-    """The cosine of the angle between query and key, sharpened by a factor.
+    """The cosine similarity of query and key, times a factor.
 
     e = scale * (q . k) / (|q| |k|)
 
-    A cosine lies in -1..1, so that with scale 1 no place can get more than e^2 times the weight of another.
+    A cosine lies in -1..1, so with scale 1 no place can have more than e^2 times the weight of another.
 
     >>> score = Cosine.Options(scale=1).build(2, 2)
     >>> round(score(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[[4.0, 3.0]]])).item(), 2)
@@ -247,10 +247,10 @@ class Cosine(Score):
         """Cosine attention."""
 
         kind: Literal["cosine"] = "cosine"
-        scale: float = Field(10.0, gt=0, description="factor on the cosine; 1 is the bare cosine")
+        scale: float = Field(10.0, gt=0, description="multiplies the cosine, which sharpens the softmax")
 
         def build(self, query_size: int, key_size: int) -> Cosine:
-            """Make the score."""
+            """Build the score."""
             return Cosine(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
@@ -260,7 +260,7 @@ class Cosine(Score):
         self.scale = options.scale
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """k: coverage may still move it, so that it is normalised at the score."""
+        """k, normalised only in `compare`: coverage may still change it."""
         return keys
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -268,44 +268,44 @@ class Cosine(Score):
         return self.scale * F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """(q / |q|) . (scale k / |k|); not with coverage, which gives a key another length at every step."""
+        """(q / |q|) . (scale k / |k|); none with coverage, which changes the norm of a key at every step."""
         return None if coverage is not None else FusedScore(CosineTape, self.scale * F.normalize(keys, dim=-1))
 
 
 @final
-class Perceptron(Score):
-    """A small network whose input is query and key side by side, and whose output is one number.
+class MLP(Score):
+    """A multi-layer perceptron over the concatenation of query and key.
 
     e = v . relu(W [q; k] + b)
 
-    >>> score = Perceptron.Options(size=5).build(3, 4)
+    >>> score = MLP.Options(size=5).build(3, 4)
     >>> score(torch.randn(2, 7, 3), score.prepare(torch.randn(2, 6, 4))).shape
     torch.Size([2, 7, 6])
     """
 
     class Options(_AttentionOptions):
-        """Attention by a small network on [query; key]."""
+        """Attention by a multi-layer perceptron on [query; key]."""
 
         kind: Literal["mlp"] = "mlp"
         size: int = Field(256, ge=1, description="units of the hidden layer")
 
-        def build(self, query_size: int, key_size: int) -> Perceptron:
-            """Make the score."""
-            return Perceptron(query_size, key_size, self)
+        def build(self, query_size: int, key_size: int) -> MLP:
+            """Build the score."""
+            return MLP(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
         super().__init__()
         self.size = options.size
         self.query_size = query_size
         self.hidden = nn.Linear(query_size + key_size, options.size)
-        self.out = nn.Linear(options.size, 1, bias=False)  # a bias would move all scores alike: nothing
+        self.out = nn.Linear(options.size, 1, bias=False)  # no bias: softmax would cancel it
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """The key's columns of W [q; k], and b."""
+        """The columns of W for the key, times k, plus b."""
         return F.linear(keys, self.hidden.weight[:, self.query_size :], self.hidden.bias)
 
     def query_projection(self) -> Product | None:
-        """The query's columns of W [q; k]."""
+        """The columns of W for the query."""
         return Product(self.hidden.weight[:, : self.query_size])
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -319,32 +319,33 @@ class Perceptron(Score):
 
 
 AttentionOptions = Annotated[
-    Additive.Options | Dot.Options | ScaledDot.Options | Bilinear.Options | Cosine.Options | Perceptron.Options,
+    Additive.Options | Dot.Options | ScaledDot.Options | Bilinear.Options | Cosine.Options | MLP.Options,
     Field(discriminator="kind"),
     named,
 ]
-"""Every attention a recipe can name."""
+"""Every attention that a recipe can name."""
 
 
 @dataclass(frozen=True)
 class Keys(Record):
-    """A memory made ready to be attended to.
+    """A memory prepared for attention, once per batch.
 
-    >>> Keys(torch.zeros(2, 5, 3), torch.zeros(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)).values.shape
-    torch.Size([2, 5, 4])
+    >>> keys = Keys(torch.zeros(2, 5, 3), torch.zeros(2, 5, 4), torch.ones(2, 5, dtype=torch.bool))
+    >>> keys.select(torch.tensor([1])).values.shape
+    torch.Size([1, 5, 4])
     """
 
-    keys: Any  # (B, S, A); of an attention at two levels, those of both
+    keys: Any  # (B, S, A), or `HierarchicalKeys`
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
-    query_projection: Product | None = None
+    query_projection: Product | None = None  # of the score
 
 
 class Attention(nn.Module):
-    """Attends to a memory with a score of any kind.
+    """Attention over a memory, with any score.
 
-    With coverage, the key of a place is moved by what the place has received so far, k_j + w * sum of earlier a_j,
-    which for the additive score is the form of See et al. (2017).
+    With coverage, the key of a place is k_j + w * (sum of the attention that it has received so far). For the additive
+    score this is the coverage of See et al. (2017).
 
     >>> attend = Attention(Additive.Options(size=5), query_size=3, memory_size=4)
     >>> memory = Memory(torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool), torch.zeros(2, 4))
@@ -362,16 +363,16 @@ class Attention(nn.Module):
         self.size = options.values or memory_size
 
     @property
-    def covering(self) -> bool:
-        """Whether the score sees how much was attended to before."""
+    def uses_coverage(self) -> bool:
+        """Whether the score sees the attention that each place has received so far."""
         return self.coverage is not None
 
     def query_projection(self) -> Product | None:
-        """The projection of queries, if the score has one."""
+        """The score's projection of queries, if it has one."""
         return self.score.query_projection()
 
     def prepare(self, memory: Memory) -> Keys:
-        """Project keys and values, once for a batch."""
+        """Project keys and values, once per batch."""
         keys = self.score.prepare(self.project_keys(memory.states))
         return Keys(keys, self.project_values(memory.states), memory.mask, self.score.query_projection())
 
@@ -385,21 +386,21 @@ class Attention(nn.Module):
         return masked_softmax(self.scores(query, keys, coverage), None if mask is None else mask[:, None])
 
     def scores(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
-        """How well projected queries (B, T, A) fit prepared keys (B, S, A): (B, T, S)."""
+        """Scores (B, T, S) of projected queries (B, T, A) against prepared keys (B, S, A)."""
         if coverage is None or self.coverage is None:
             return self.score.compare(query, keys)
-        B, T, S = coverage.shape  # every query has keys of its own
-        moved = keys[:, None] + coverage[..., None] * self.coverage
-        return self.score.compare(query.reshape(B * T, 1, -1), moved.flatten(0, 1)).view(B, T, S)
+        B, T, S = coverage.shape
+        covered = keys[:, None] + coverage[..., None] * self.coverage  # (B, T, S, A): keys for each query
+        return self.score.compare(query.reshape(B * T, 1, -1), covered.flatten(0, 1)).view(B, T, S)
 
 
 def masked_softmax(scores: Tensor, real: Tensor | None) -> Tensor:
-    """Softmax over the real places of the last axis, zero on the others; where none is real, zeros.
+    """Softmax over the real places of the last axis, zero on the others; all zeros if none is real.
 
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]])).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
     if real is None:
         return torch.softmax(scores, dim=-1)
-    # The least finite number rather than -inf: a row with no real place gives zeros, not NaN.
+    # The smallest finite number, not -inf: a row without a real place becomes zeros, not NaN.
     return torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real

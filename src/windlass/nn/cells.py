@@ -1,15 +1,15 @@
 """Recurrent cells: one step of a recurrence, with the equations of the literature.
 
-A cell splits its work in two. `project` multiplies the inputs by their weights and adds the bias; it needs no state, so
-a whole sequence goes through in one product. `step` adds what depends on the state. W are the weights of the
-input, U those of the state, * is elementwise.
+A cell computes a step in two parts. `project` multiplies the inputs by their weights and adds the bias; it needs no
+state, so one product serves a whole sequence. `step` does the rest. W are the weights of the input, U those of the
+state, * is elementwise.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, Self, final
 
 import torch
 from pydantic import Field, model_validator
@@ -36,14 +36,14 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class _AnyCell(Options):
-    stateful: ClassVar[bool] = True  # whether a state can be handed on to another network
+    stateful: ClassVar[bool] = True  # whether another network can be initialised with the state
 
 
 class _CellOptions(_AnyCell):
-    bias: bool = Field(True, description="add a learned constant to every gate")
-    orthogonal: bool = Field(True, description="start the state's weights as orthogonal matrices")
+    bias: bool = Field(True, description="add a bias to every gate")
+    orthogonal: bool = Field(True, description="initialise the recurrent weights as orthogonal matrices")
     drop: float = Field(
-        0.0, ge=0, lt=1, description="share of the state's weights that is left out, drawn anew for every batch"
+        0.0, ge=0, lt=1, description="dropout on the recurrent weights, one mask per sequence (DropConnect)"
     )
 
 
@@ -51,7 +51,7 @@ class Cell(FastCell, nn.Module, ABC):
     """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
 
     parts = 1
-    """How many tensors make up the state."""
+    """The number of tensors in the state."""
 
     def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
         super().__init__()
@@ -60,34 +60,34 @@ class Cell(FastCell, nn.Module, ABC):
         self.weight_h = nn.Parameter(torch.empty(gates * size, size))
         self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
 
-    def reset(self, orthogonal: bool) -> None:
-        """Draw the first weights: Glorot for the input's, orthogonal or Glorot for each gate's square matrix."""
+    def reset_parameters(self, orthogonal: bool) -> None:
+        """Initialise the weights: Glorot for the input, orthogonal or Glorot for each recurrent matrix."""
         for gate in self.weight_x.data.split(self.size):
             nn.init.xavier_uniform_(gate) if gate.numel() else None
         for gate in self.weight_h.data.split(self.size):
             (nn.init.orthogonal_ if orthogonal else nn.init.xavier_uniform_)(gate)
 
     def project(self, x: Tensor) -> Tensor:
-        """W x + b, for the first columns of W where x is only the first piece of an input: (..., I) -> (..., G)."""
+        """W x + b: (..., I) -> (..., G); with the first columns of W if x is only the first part of the input."""
         return linear(x, self.weight_x[:, : x.size(-1)], self.bias)
 
     @property
     def state_weight(self) -> Tensor:
-        """U (G, H). In training, `drop` of its weights are left out, others every time that it is asked for: ask once
-        for a sequence (Wan et al. 2013; of recurrent networks Merity et al. 2018)."""
+        """U (G, H). In training, with DropConnect at rate `drop` (Wan et al. 2013, Merity et al. 2018): every access
+        draws a new mask, so access it once per sequence."""
         return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
 
     def products(self) -> tuple[Product, ...]:
-        """The products with the state that a step takes; made once for a sequence."""
+        """The products with the state that a step takes; made once per sequence."""
         return (Product(self.state_weight),)
 
-    def pieces(self, *widths: int) -> list[Product]:
-        """Products with the input for those who must take them a step at a time: one for every piece of the input."""
-        return [Product(part) for part in self.weight_x.split(widths, dim=1)]
+    def input_products(self, *widths: int) -> list[Product]:
+        """Products with the input, one for each of its parts, for inputs that are known only step by step."""
+        return [Product(columns) for columns in self.weight_x.split(widths, dim=1)]
 
     @abstractmethod
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
-        """Take one step from a state, each part (B, H), with a projected input (B, G)."""
+        """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
 
     @property
     def state_bias(self) -> Tensor | None:
@@ -100,8 +100,8 @@ class Cell(FastCell, nn.Module, ABC):
         """Run over inputs (S, B, I) in one piece if the cell has a tape (see `FastCell`)."""
         return run_tape(self, x, state, real, reverse)
 
-    def zeros(self, rows: int, like: Tensor) -> CellState:
-        """The state of all zeros for a number of rows, on the device and of the type of `like`."""
+    def zero_state(self, rows: int, like: Tensor) -> CellState:
+        """A state of zeros for `rows` rows, with the device and dtype of `like`."""
         return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
 
 
@@ -121,10 +121,16 @@ class RNN(Cell):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
-        activation: Activation = Field("tanh", description="what the sum goes through; identity: nothing")
+        activation: Activation = Field("tanh", description="the activation function")
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Every activation."""
+            others = (cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity"))
+            return cls(), *others
 
         def build(self, input_size: int, size: int) -> RNN:
-            """Make the cell."""
+            """Build the cell."""
             return RNN(input_size, size, self)
 
     sums_input = True
@@ -132,10 +138,10 @@ class RNN(Cell):
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
-        self.reset(options.orthogonal)
+        self.reset_parameters(options.orthogonal)
 
     def bounded(self, start: bool) -> bool:
-        """Yes, behind tanh or sigmoid."""
+        """Yes, with tanh or sigmoid."""
         return self.activation in (tanh, torch.sigmoid)
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
@@ -151,12 +157,12 @@ class LSTM(Cell):
     i, f, o = sigmoid(W x + U h + b)    g = tanh(W_g x + U_g h + b_g)
     c' = f * c + i * g                  h' = o * tanh(c')
 
-    `output: sigmoid` takes h' = o * sigmoid(c'). `peepholes` let the gates see the cell (Gers et al. 2002):
-    i and f add p * c, o adds p_o * c'.
+    With `output: sigmoid`, h' = o * sigmoid(c'). With `peepholes` the gates see the cell (Gers et al. 2002): p * c is
+    added to i and f, p_o * c' to o.
 
     >>> cell = LSTM.Options().build(3, 5)
-    >>> h, c = cell.step(cell.project(torch.zeros(2, 3)), cell.zeros(2, torch.zeros(1)))
-    >>> h.shape, cell.bias[5:10].tolist()  # the forget gate starts open
+    >>> h, c = cell.step(cell.project(torch.zeros(2, 3)), cell.zero_state(2, torch.zeros(1)))
+    >>> h.shape, cell.bias[5:10].tolist()  # the bias of the forget gate
     (torch.Size([2, 5]), [1.0, 1.0, 1.0, 1.0, 1.0])
     """
 
@@ -167,9 +173,9 @@ class LSTM(Cell):
         """An LSTM cell."""
 
         kind: Literal["lstm"] = "lstm"
-        output: Literal["tanh", "sigmoid"] = Field("tanh", description="what the cell goes through on its way out")
-        peepholes: bool = Field(False, description="let the gates see the cell's content")
-        forget_bias: float | None = Field(None, description="first value of the forget gate's bias; 1 if not given")
+        output: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the cell in the output")
+        peepholes: bool = Field(False, description="let the gates see the cell (peephole connections)")
+        forget_bias: float | None = Field(None, description="initial bias of the forget gate; none: 1")
 
         @model_validator(mode="after")
         def _used(self) -> LSTM.Options:
@@ -177,8 +183,13 @@ class LSTM(Cell):
                 raise ValueError("forget_bias changes nothing without bias: drop one of the two")
             return self
 
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """The other output without biases, and peepholes."""
+            return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
+
         def build(self, input_size: int, size: int) -> LSTM:
-            """Make the cell."""
+            """Build the cell."""
             return LSTM(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
@@ -186,12 +197,12 @@ class LSTM(Cell):
         self.output = _ACTIVATIONS[options.output]
         self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
-        self.reset(options.orthogonal)
+        self.reset_parameters(options.orthogonal)
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
     def bounded(self, start: bool) -> bool:
-        """Yes: h' is the product of a gate and a squashed cell."""
+        """Yes: h' is a gate times tanh or sigmoid of the cell."""
         return True
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
@@ -216,8 +227,8 @@ class GRU(Cell):
     """Gated recurrent unit (Cho et al. 2014).
 
     r, z = sigmoid(W x + U h + b)
-    reset before:  n = tanh(W_n x + U_n (r * h) + b_n)            the published form: two products a step
-    reset after:   n = tanh(W_n x + b_n + r * (U_n h + b_h))      as `torch.nn.GRU`: one product a step
+    reset before:  n = tanh(W_n x + U_n (r * h) + b_n)            as published: two products per step
+    reset after:   n = tanh(W_n x + b_n + r * (U_n h + b_h))      as in `torch.nn.GRU`: one product per step
     h' = z * h + (1 - z) * n
 
     >>> cell = GRU.Options(reset="before").build(3, 4)
@@ -229,10 +240,17 @@ class GRU(Cell):
         """A GRU cell."""
 
         kind: Literal["gru"] = "gru"
-        reset: Literal["before", "after"] = Field("after", description="where the reset gate acts")
+        reset: Literal["before", "after"] = Field(
+            "after", description="reset gate before or after the recurrent product"
+        )
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """The other reset gate, and no biases."""
+            return cls(), cls(reset="before"), cls(bias=False)
 
         def build(self, input_size: int, size: int) -> GRU:
-            """Make the cell."""
+            """Build the cell."""
             return GRU(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
@@ -240,10 +258,10 @@ class GRU(Cell):
         self.before = options.reset == "before"
         self.tape = None if self.before else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
-        self.reset(options.orthogonal)
+        self.reset_parameters(options.orthogonal)
 
     def products(self) -> tuple[Product, ...]:
-        """One product for all gates, or, where the reset gate acts before it, one for r and z and one for n."""
+        """One product for all gates; with reset before, one for r and z and one for n."""
         weight = self.state_weight
         parts = weight.split([2 * self.size, self.size]) if self.before else (weight,)
         return tuple(Product(part) for part in parts)
@@ -265,25 +283,24 @@ class GRU(Cell):
 
     @property
     def state_bias(self) -> Tensor | None:
-        """b_h, inside the reset gate; r and z have theirs with the input."""
+        """b_h, which the reset gate multiplies; the biases of r and z are with the input."""
         return None if self.bias_h is None else F.pad(self.bias_h, (2 * self.size, 0))
 
     def bounded(self, start: bool) -> bool:
-        """If the first state is: z keeps some of it."""
+        """If the first state is: z keeps a share of it."""
         return start
 
 
 @final
 class Leaky(Cell):
-    """A leaky average with a rate of its own for every dimension.
+    """A leaky integrator: an exponential moving average with a learned rate for every unit.
 
     h' = a * h + (1 - a) * x,  a = sigmoid(rate)
 
-    Where `project` is on, x is W x + b; without it the input must have the size of the state.
+    With `project`, x stands for W x + b; without it the input must have the size of the state.
 
     >>> cell = Leaky.Options(project=False).build(2, 2)
-    >>> cell.rate.data.zero_().tolist()  # a = 1/2
-    [0.0, 0.0]
+    >>> _ = cell.rate.data.zero_()  # a = 1/2
     >>> cell.step(cell.project(torch.tensor([[4.0, 8.0]])), (torch.zeros(1, 2),))[0].tolist()
     [[2.0, 4.0]]
     """
@@ -292,21 +309,21 @@ class Leaky(Cell):
         """A leaky cell."""
 
         kind: Literal["leaky"] = "leaky"
-        project: bool = Field(True, description="multiply the input by a learned matrix; false: sizes must be equal")
+        project: bool = Field(True, description="project the input; false: it must have the size of the state")
 
         def build(self, input_size: int, size: int) -> Leaky:
-            """Make the cell."""
+            """Build the cell."""
             return Leaky(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
         if not options.project and input_size != size:
             raise RecipeError(
-                f"a leaky cell without projection needs an input of its own size: {input_size} is not {size}; "
+                f"a leaky cell without projection needs an input of its size, {size}, not {input_size}: "
                 "set project: true or make the sizes equal"
             )
         nn.Module.__init__(self)
         self.input_size, self.size = input_size, size
-        self.rate = nn.Parameter(torch.linspace(-2.0, 4.0, size))  # memories from about 1 step to about 50
+        self.rate = nn.Parameter(torch.linspace(-2.0, 4.0, size))  # time constants from about 1 step to about 50
         self.weight_x: Tensor
         if options.project:
             self.weight_x = nn.Parameter(torch.empty(size, input_size))
@@ -316,7 +333,7 @@ class Leaky(Cell):
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
 
     def products(self) -> tuple[Product, ...]:
-        """None: the state is not multiplied by a matrix."""
+        """None: there are no recurrent weights."""
         return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
@@ -326,31 +343,36 @@ class Leaky(Cell):
 
 @final
 class Convolution(Cell):
-    """A causal convolution as a cell: it sees its last inputs and no further back (Dauphin et al. 2017 for the gate).
+    """A causal convolution as a cell; the gate is that of Dauphin et al. (2017).
 
     a_t = sum over k < width of W_k x_{t-k} + b        h_t = act(a_t)
-    gated:  a_t has two halves, h_t = a_t[1] * sigmoid(a_t[2])
+    gated:  h_t = u_t * sigmoid(g_t), the halves of a_t
 
-    Its state is what the inputs so far add to the next width - 1 sums, so that steps, chunks of running text and the
-    whole sequence are the same. What h was is not looked at again.
+    Its state is h, which the next step does not use, and what the inputs so far add to the next width - 1 sums a. So
+    steps, chunks of running text and whole sequences give the same results.
 
     >>> cell = Convolution.Options(width=2, activation="relu").build(1, 1)
     >>> _ = cell.weight_x.data.copy_(torch.tensor([[1.0], [10.0]]))
-    >>> h, next_one = cell.step(cell.project(torch.tensor([[3.0]])), (torch.zeros(1, 1), torch.tensor([[5.0]])))
-    >>> h.item(), next_one.item()
+    >>> h, pending = cell.step(cell.project(torch.tensor([[3.0]])), (torch.zeros(1, 1), torch.tensor([[5.0]])))
+    >>> h.item(), pending.item()
     (8.0, 30.0)
     """
 
     class Options(_AnyCell):
         """A causal convolution."""
 
-        stateful: ClassVar[bool] = False  # the last inputs are all that a step remembers
+        stateful: ClassVar[bool] = False  # a step remembers its last inputs only
         kind: Literal["convolution"] = "convolution"
-        width: int = Field(3, ge=2, description="inputs that a step sees: its own and those before it")
-        activation: Literal["gated", "relu", "tanh"] = Field("gated", description="what the sum goes through")
+        width: int = Field(3, ge=2, description="inputs that a step sees: the current one and those before it")
+        activation: Literal["gated", "relu", "tanh"] = Field("gated", description="the activation; gated: a GLU")
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Wide enough to see from one chunk of a text into the next."""
+            return cls(width=8), cls(width=7, activation="relu")
 
         def build(self, input_size: int, size: int) -> Convolution:
-            """Make the cell."""
+            """Build the cell."""
             return Convolution(input_size, size, self)
 
     def __init__(self, input_size: int, size: int, options: Options):
@@ -358,50 +380,50 @@ class Convolution(Cell):
         self.input_size, self.size, self.width = input_size, size, options.width
         self.gated = options.activation == "gated"
         self.activation = F.glu if self.gated else _ACTIVATIONS[options.activation]
-        self.sums = size * (2 if self.gated else 1)  # the length of a_t
-        self.parts = 1 + (options.width - 1) * (self.sums // size)
-        self.weight_x: Tensor = nn.Parameter(torch.empty(options.width * self.sums, input_size))
+        self.channels = size * (2 if self.gated else 1)  # the size of a_t
+        self.parts = 1 + (options.width - 1) * (self.channels // size)
+        self.weight_x: Tensor = nn.Parameter(torch.empty(options.width * self.channels, input_size))
         for block in self.weight_x.data.split(size):
             nn.init.xavier_uniform_(block, gain=options.width**-0.5) if block.numel() else None
-        self.bias = None  # not of the inputs, each of which would bring it again
-        self.constant = nn.Parameter(torch.zeros(self.sums))
+        self.bias = None  # added once per sum, as `constant`, not once per input
+        self.constant = nn.Parameter(torch.zeros(self.channels))
 
     def products(self) -> tuple[Product, ...]:
-        """None: the state is not multiplied by a matrix."""
+        """None: there are no recurrent weights."""
         return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
-        """Add what came before, put out the sum that is whole, keep the others."""
-        summed = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.sums))
-        now, later = summed.split([self.sums, summed.size(1) - self.sums], dim=1)
-        return self.activation(now + self.constant), *later.split(self.size, dim=1)
+        """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
+        sums = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.channels))
+        complete, pending = sums.split([self.channels, sums.size(1) - self.channels], dim=1)
+        return self.activation(complete + self.constant), *pending.split(self.size, dim=1)
 
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
     ) -> tuple[Tensor, CellState] | None:
-        """All sums at once: every input's share, added to the sums of the places that see it."""
+        """All sums at once: shift and add the shares of every input."""
         S, B = x.shape[:2]
         if real is not None and bool((real[1:] & ~real[:-1]).any()):
-            return None  # a gap before the end of a row
-        state = self.zeros(B, x) if state is None else state
+            return None  # there is padding before the end of a row
+        state = self.zero_state(B, x) if state is None else state
         x = self.project(x)
         lengths = x.new_full((B,), S, dtype=torch.long) if real is None else real.sum((0, 2))
-        x = _turned(x, lengths) if reverse else x
+        x = _reversed(x, lengths) if reverse else x
         x = x if real is None else x * real
-        shares = x.unflatten(2, (self.width, self.sums)).unbind(2)
-        before = torch.cat(state[1:], dim=1).unflatten(1, (self.width - 1, self.sums)).transpose(0, 1)
+        shares = x.unflatten(2, (self.width, self.channels)).unbind(2)
+        before = torch.cat(state[1:], dim=1).unflatten(1, (self.width - 1, self.channels)).transpose(0, 1)
         sums = F.pad(before, (0, 0, 0, 0, 0, S))  # (S + width - 1, B, A)
-        for late, share in enumerate(shares):
-            sums = sums + F.pad(share, (0, 0, 0, 0, late, self.width - 1 - late))
+        for delay, share in enumerate(shares):
+            sums = sums + F.pad(share, (0, 0, 0, 0, delay, self.width - 1 - delay))
         outputs = self.activation(sums[:S] + self.constant)
         rows = torch.arange(B, device=x.device)
         last = torch.where(lengths[:, None] > 0, outputs[(lengths - 1).clamp(min=0), rows], state[0])
-        left = torch.cat([sums[lengths + late, rows] for late in range(self.width - 1)], dim=1)
-        return (_turned(outputs, lengths) if reverse else outputs), (last, *left.split(self.size, dim=1))
+        pending = torch.cat([sums[lengths + delay, rows] for delay in range(self.width - 1)], dim=1)
+        return (_reversed(outputs, lengths) if reverse else outputs), (last, *pending.split(self.size, dim=1))
 
 
-def _turned(x: Tensor, lengths: Tensor) -> Tensor:
-    """Every row of x (S, B, X) turned round by its own length; padding stays where it is."""
+def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
+    """x (S, B, X) with every row reversed up to its length; padding stays in place."""
     places = torch.arange(x.size(0), device=x.device)[:, None]
     return x.gather(0, torch.where(places < lengths, lengths - 1 - places, places)[..., None].expand_as(x))
 
@@ -411,4 +433,4 @@ CellOptions = Annotated[
     Field(discriminator="kind"),
     named,
 ]
-"""Every cell a recipe can name."""
+"""Every cell that a recipe can name."""

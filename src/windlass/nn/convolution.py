@@ -1,4 +1,4 @@
-"""1-D convolutions over sequences that see both sides of a place."""
+"""Stacked 1-D convolutions over sequences, centred on each place."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from windlass.core.options import Options
 
 
 class ConvolutionOptions(Options):
-    """Layers of filters that slide over a sequence.
+    """A stack of convolutional layers.
 
-    >>> ConvolutionOptions(size=8, widths=(3, 5)).layers
-    1
+    >>> ConvolutionOptions(connect="residual")
+    Traceback (most recent call last):
+    ...
+    pydantic_core._pydantic_core.ValidationError: ...
     """
 
     size: int = Field(256, ge=1, description="filters of every width")
     widths: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (3,), min_length=1, description="places that filters see at once; several numbers: filters side by side"
+        (3,), min_length=1, description="kernel widths; the outputs of several are concatenated"
     )
-    layers: int = Field(1, ge=1, description="how many layers stand on each other")
-    activation: Literal["relu", "tanh", "gated"] = Field("relu", description="what a filter's sum goes through")
-    connect: Literal["plain", "residual"] = Field("plain", description="how a layer joins the one below")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what every layer puts out")
+    layers: int = Field(1, ge=1, description="number of layers")
+    activation: Literal["relu", "tanh", "gated"] = Field("relu", description="the activation; gated: a GLU")
+    connect: Literal["plain", "residual"] = Field("plain", description="connections around a layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")
 
     @model_validator(mode="after")
     def _all_used(self) -> ConvolutionOptions:
@@ -36,13 +38,13 @@ class ConvolutionOptions(Options):
 
 
 class Convolutions(nn.Module):
-    """Layers of filters of one or several widths, centred on a place.
+    """Convolutional layers with kernels of one or several widths.
 
     y_t = act(sum over k of W_k x_{t+k} + b),  k from -(width - 1) // 2 to width // 2
-    gated:     y_t = a_t * sigmoid(g_t), both sums of their own        (Dauphin et al. 2017)
+    gated:     y_t = a_t * sigmoid(g_t), two convolutions              (Dauphin et al. 2017)
     residual:  x + y, from the second layer on
 
-    Outside of a row stand zeros, whatever the padding holds, so more padding changes nothing.
+    Padding counts as zeros, whatever it holds, so more padding changes nothing.
 
     >>> layers = Convolutions(3, ConvolutionOptions(size=4, widths=(1, 3), layers=2))
     >>> layers(torch.randn(2, 5, 3), torch.ones(2, 5) > 0).shape
@@ -56,24 +58,24 @@ class Convolutions(nn.Module):
         channels = options.size * (2 if options.activation == "gated" else 1)
         inputs = [input_size] + [self.size] * (options.layers - 1)
         self.layers = nn.ModuleList(
-            nn.ModuleList(nn.Conv1d(width, channels, places) for places in options.widths) for width in inputs
+            nn.ModuleList(nn.Conv1d(size, channels, width) for width in options.widths) for size in inputs
         )
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, S, I) -> (B, S, D), zeros where there is nothing real."""
+        """(B, S, I) -> (B, S, D), zeros on padding."""
         real = mask[..., None]
         x = x * real
-        for number, filters in enumerate(self.layers):
-            assert isinstance(filters, nn.ModuleList)
-            y = torch.cat([self._slide(one, x.transpose(1, 2)) for one in filters], dim=1).transpose(1, 2)
+        for number, convolutions in enumerate(self.layers):
+            assert isinstance(convolutions, nn.ModuleList)
+            y = torch.cat([self._convolve(one, x.transpose(1, 2)) for one in convolutions], dim=1).transpose(1, 2)
             y = x + y if number and self.options.connect == "residual" else y
             x = F.dropout(y, self.options.dropout, self.training) * real
         return x
 
-    def _slide(self, filters: nn.Module, x: Tensor) -> Tensor:
-        assert isinstance(filters, nn.Conv1d)
-        width = filters.kernel_size[0]
-        sums: Tensor = filters(F.pad(x, ((width - 1) // 2, width // 2)))
+    def _convolve(self, convolution: nn.Module, x: Tensor) -> Tensor:
+        assert isinstance(convolution, nn.Conv1d)
+        width = convolution.kernel_size[0]
+        y: Tensor = convolution(F.pad(x, ((width - 1) // 2, width // 2)))
         if self.options.activation == "gated":
-            return F.glu(sums, dim=1)
-        return torch.relu(sums) if self.options.activation == "relu" else torch.tanh(sums)
+            return F.glu(y, dim=1)
+        return torch.relu(y) if self.options.activation == "relu" else torch.tanh(y)

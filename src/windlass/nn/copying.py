@@ -1,9 +1,9 @@
-"""Copying: a token is written from the vocabulary, or copied from a place of the source that is attended to.
+"""Copying (pointer-generator): a token is generated from the vocabulary, or copied by attention from the source.
 
     p(w) = g softmax(z)_w + (1 - g) sum of a_j over places j that hold w        (See et al. 2017)
 
-The vocabulary of a row is extended by what its own source holds beyond it: ids V, V + 1 ... Such a word can be copied
-and never written.
+A row's vocabulary is extended by the out-of-vocabulary tokens of its source, with ids V, V + 1 ... They can only be
+copied.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def mixture(logits: Tensor, gate: Tensor, weights: Tensor, ids: Tensor, more: int) -> Tensor:
-    """Log probabilities (N, V + more) of logits (N, V), the gate's logit (N,) and weights over places (N, S).
+def copy_mixture(logits: Tensor, gate: Tensor, weights: Tensor, ids: Tensor, oov: int) -> Tensor:
+    """Log probabilities (N, V + oov) from logits (N, V), the gate's logit (N,) and attention (N, S).
 
-    `ids` (N, S) are what the places hold, in the extended vocabulary. What can neither be written nor copied is -inf.
+    `ids` (N, S) are the source tokens in the extended vocabulary. A token that can be neither generated nor copied has
+    -inf.
 
-    >>> held = torch.tensor([[0, 2, 2]])
-    >>> mixture(torch.zeros(1, 2), torch.zeros(1), torch.tensor([[0.5, 0.3, 0.2]]), held, more=1).exp().tolist()
+    >>> ids = torch.tensor([[0, 2, 2]])
+    >>> copy_mixture(torch.zeros(1, 2), torch.zeros(1), torch.tensor([[0.5, 0.3, 0.2]]), ids, oov=1).exp().tolist()
     [[0.5, 0.25, 0.25]]
     """
     g = torch.sigmoid(gate)[:, None]
-    p = F.pad(torch.softmax(logits, dim=1) * g, (0, more)).scatter_add(1, ids, (1 - g) * weights)
-    never = p == 0  # whose logarithm has no gradient
-    return p.masked_fill(never, 1).log().masked_fill(never, -torch.inf)
+    p = F.pad(torch.softmax(logits, dim=1) * g, (0, oov)).scatter_add(1, ids, (1 - g) * weights)
+    impossible = p == 0  # its logarithm has no gradient
+    return p.masked_fill(impossible, 1).log().masked_fill(impossible, -torch.inf)
 
 
-def copied(weights: Tensor, ids: Tensor, gold: Tensor) -> Tensor:
-    """The weight (B, T) on places that hold the gold token: weights (B, T, S), ids (B, S), gold (B, T).
+def copy_share(weights: Tensor, ids: Tensor, gold: Tensor) -> Tensor:
+    """The attention (B, T) on places that hold the gold token: weights (B, T, S), ids (B, S), gold (B, T).
 
-    >>> copied(torch.tensor([[[0.5, 0.3, 0.2]]]), torch.tensor([[4, 7, 7]]), torch.tensor([[7]])).tolist()
+    >>> copy_share(torch.tensor([[[0.5, 0.3, 0.2]]]), torch.tensor([[4, 7, 7]]), torch.tensor([[7]])).tolist()
     [[0.5]]
     """
     return (weights * (ids[:, None] == gold[..., None])).sum(-1)
 
 
-def mixed_logprob(written: Tensor, gate: Tensor, share: Tensor, beyond: Tensor) -> Tensor:
-    """log p of gold tokens, from log softmax(z), the gate's logit and the copied share, all of one shape.
+def mixed_logprob(generated: Tensor, gate: Tensor, share: Tensor, oov: Tensor) -> Tensor:
+    """log p of gold tokens, from log softmax(z), the gate's logit and the copy share, all of one shape.
 
-    `beyond` is True for a token that is not in the vocabulary, which `written` says nothing of.
+    `oov` is True for tokens outside the vocabulary, whose `generated` is ignored.
 
     >>> half, none = torch.tensor([0.5]).log(), torch.tensor([0.0])
     >>> mixed_logprob(half, none, torch.tensor([0.25]), torch.tensor([False])).exp().item()
     0.375
     """
-    written = F.logsigmoid(gate) + written.masked_fill(beyond, -torch.inf)
-    return torch.logaddexp(written, F.logsigmoid(-gate) + _log(share, beyond))
+    generated = F.logsigmoid(gate) + generated.masked_fill(oov, -torch.inf)
+    return torch.logaddexp(generated, F.logsigmoid(-gate) + _log(share, oov))
 
 
-def _log(share: Tensor, beyond: Tensor) -> Tensor:
-    """log of a share, -inf where it is 0; what can only be copied has a chance, however small."""
-    least = torch.finfo(share.dtype).tiny
-    share = torch.where(beyond, share.clamp(min=least), share)
-    none = share <= 0
-    return share.masked_fill(none, 1).log().masked_fill(none, -torch.inf)
+def _log(share: Tensor, oov: Tensor) -> Tensor:
+    """log of a share, -inf if it is 0; finite for tokens that can only be copied."""
+    share = torch.where(oov, share.clamp(min=torch.finfo(share.dtype).tiny), share)
+    zero = share <= 0
+    return share.masked_fill(zero, 1).log().masked_fill(zero, -torch.inf)

@@ -1,10 +1,10 @@
-"""From ids to vectors: learned, one-hot, or read from a file of word vectors."""
+"""Embeddings: learned, one-hot, or pretrained word vectors from a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Annotated, Literal, Self, TextIO
 
 import torch
 from pydantic import Field
@@ -18,31 +18,36 @@ from windlass.core.options import Options, named
 
 
 class _Embedding(Options):
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the vectors")
-    blank: float = Field(0.0, ge=0, lt=1, description="share of tokens that are unknown in training (word dropout)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the embeddings")
+    blank: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of tokens that become unknown in training (word dropout)",
+    )
 
 
 class Learned(_Embedding):
-    """A table of vectors, learned with the rest.
+    """A learned embedding table.
 
     >>> Learned(size=4).build(10)(torch.tensor([[1, 2]])).shape
     torch.Size([1, 2, 4])
     """
 
     kind: Literal["learned"] = "learned"
-    size: int = Field(256, ge=1, description="the length of a vector")
-    spread: float = Field(1.0, gt=0, description="deviation of the first values; small: rare tokens stay near nothing")
+    size: int = Field(256, ge=1, description="embedding size")
+    spread: float = Field(1.0, gt=0, description="standard deviation of the initial values")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} trained")
 
     def build(self, vocabulary: int) -> Embedding:
-        """Make the table."""
+        """Build the embedding."""
         return Embedding(nn.Parameter(torch.randn(vocabulary, self.size) * self.spread), self.dropout, self.blank)
 
 
 class OneHot(_Embedding):
-    """Every id is a vector with a single 1.
+    """One-hot vectors.
 
     >>> OneHot().build(3)(torch.tensor([2])).tolist()
     [[0.0, 0.0, 1.0]]
@@ -51,44 +56,52 @@ class OneHot(_Embedding):
     kind: Literal["one_hot"] = "one_hot"
 
     def build(self, vocabulary: int) -> Embedding:
-        """Make the (fixed) table."""
+        """Build the (fixed) embedding."""
         return Embedding(torch.eye(vocabulary), self.dropout, self.blank)
 
 
 class Vectors(_Embedding):
-    """Word vectors from a text file, a line a word: `word 0.1 -0.2 ...` (an optional first line `count size`).
+    """Word vectors from a text file with a line per word: `word 0.1 -0.2 ...` (an optional first line `count size`).
 
-    >>> Vectors(path="vectors.txt", size=50).freeze
-    False
+    >>> embedding = Vectors(path="vectors.txt", size=50, freeze=True).build(10)
+    >>> embedding.size, list(embedding.parameters())
+    (50, [])
     """
 
     kind: Literal["vectors"] = "vectors"
-    path: str = Field(description="a text file, a word and its numbers a line")
+    path: str = Field(description="a text file with a word and its numbers on every line")
     size: int = Field(ge=1, description="the size of the vectors in the file")
-    freeze: bool = Field(False, description="keep the vectors as they are")
-    more: int = Field(0, ge=0, description="so many of the file's first words have an id, though training lacks them")
-    spread: float = Field(0.1, gt=0, description="deviation of the first values of words that the file has not")
+    freeze: bool = Field(False, description="do not train the vectors")
+    more: int = Field(
+        0,
+        ge=0,
+        description="add this many of the file's first words to the vocabulary",
+    )
+    spread: float = Field(0.1, gt=0, description="standard deviation of the vectors of words that the file lacks")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} trained", not self.freeze)
         if self.more:
             yield Needs("source whole tokens", f"{at}.more adds words, not pieces of them: set source.tokens: words")
-            yield Refuses(
-                "vocabulary: joint", f"{at}.more adds words to be read, not written: set vocabulary: separate"
-            )
+            yield Refuses("vocabulary: joint", f"{at}.more adds words to read, not to write: set vocabulary: separate")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Trained and frozen, as they are before a file is loaded."""
+        return cls(path="vectors.txt", size=4), cls(path="vectors.txt", size=4, freeze=True)
 
     def build(self, vocabulary: int) -> Embedding:
-        """Make the table; `Embedding.load` fills it."""
+        """Build the embedding; `Embedding.load` fills it."""
         table = torch.randn(vocabulary, self.size) * self.spread
         return Embedding(table if self.freeze else nn.Parameter(table), self.dropout, self.blank)
 
 
 EmbeddingOptions = Annotated[Learned | OneHot | Vectors, Field(discriminator="kind"), named]
-"""Every way to turn ids into vectors that a recipe can name."""
+"""Every embedding that a recipe can name."""
 
 
 class Embedding(nn.Module):
-    """Looks up vectors (V, E) by id; in training, some tokens are unknown and some numbers are dropped.
+    """Looks up vectors in a table (V, E) by id, with word dropout and dropout in training.
 
     >>> Embedding(torch.eye(3))(torch.tensor([1])).tolist()
     [[0.0, 1.0, 0.0]]
@@ -96,28 +109,28 @@ class Embedding(nn.Module):
 
     table: Tensor
 
-    def __init__(self, table: Tensor, dropout: float = 0.0, blank: float = 0.0):
+    def __init__(self, table: Tensor, dropout: float = 0.0, word_dropout: float = 0.0):
         super().__init__()
         self.scale = 1.0
-        self.sparse = False  # an optimiser may ask for the gradients of the rows that were looked up alone
+        self.sparse = False  # set by `training/lazy.py`
         if isinstance(table, nn.Parameter):
             self.table = table
         else:
             self.register_buffer("table", table)
-        self.dropout, self.blank = dropout, blank
+        self.dropout, self.word_dropout = dropout, word_dropout
 
     @property
     def size(self) -> int:
-        """The length of a vector."""
+        """E."""
         return self.table.size(1)
 
-    def shrink(self) -> None:
-        """Make the table fit to be an output layer's too: small weights there, vectors of the usual length here.
+    def scale_for_tying(self) -> None:
+        """Scale the table so that it can also be the output layer, which needs small weights.
 
-        The table shrinks by sqrt(E), and what is looked up in it grows by as much (Vaswani et al. 2017).
+        The table is divided by sqrt(E), and vectors are multiplied by it when looked up (Vaswani et al. 2017).
 
         >>> embedding = Embedding(nn.Parameter(torch.ones(2, 4)))
-        >>> embedding.shrink()
+        >>> embedding.scale_for_tying()
         >>> embedding.table[0].tolist(), embedding(torch.tensor([0]))[0].tolist()
         ([0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0])
         """
@@ -126,36 +139,36 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(...) -> (..., E)."""
-        if self.training and self.blank:
-            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.blank, UNK)
+        if self.training and self.word_dropout:
+            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNK)
         vectors = F.embedding(ids, self.table, sparse=self.sparse)
         return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:
-        """Fill in the vectors of the words that a file has; return how many it had.
+        """Fill in the vectors of the words that a file has; return their number.
 
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
         ...     _ = f.write("cat 1 2" + chr(10) + "dog 3 4" + chr(10)); _ = f.seek(0)
-        ...     e = Embedding(torch.zeros(2, 2)); found = e.load(f.name, ["dog", "emu"])
-        >>> found, e.table.tolist()
+        ...     e = Embedding(torch.zeros(2, 2)); loaded = e.load(f.name, ["dog", "emu"])
+        >>> loaded, e.table.tolist()
         (1, [[3.0, 4.0], [0.0, 0.0]])
         """
-        wanted = {word: i for i, word in enumerate(words)}
-        found: set[str] = set()
+        ids = {word: i for i, word in enumerate(words)}
+        loaded: set[str] = set()
         with torch.no_grad():
             for number, word, numbers in _vectors(path, self.size):
-                if word in wanted:
+                if word in ids:
                     try:
-                        self.table[wanted[word]] = torch.tensor([float(n) for n in numbers]) / self.scale
+                        self.table[ids[word]] = torch.tensor([float(n) for n in numbers]) / self.scale
                     except ValueError:
                         raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
-                    found.add(word)
-        return len(found)
+                    loaded.add(word)
+        return len(loaded)
 
 
 def words_of(path: str, size: int) -> Iterator[str]:
-    """The words of a file of vectors, in its order.
+    """The words of a file of word vectors, in order.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
@@ -167,7 +180,7 @@ def words_of(path: str, size: int) -> Iterator[str]:
 
 
 def _vectors(path: str, size: int) -> Iterator[tuple[int, str, list[str]]]:
-    """The number of a line, its word and its numbers."""
+    """The line number, word and numbers of every line."""
     with _opened(path) as lines:
         for number, line in enumerate(_decoded(lines, path), 1):
             word, *numbers = line.rstrip().split(" ")

@@ -1,4 +1,4 @@
-"""Losses, as sums over real places, so that batches of unequal size weigh what they hold."""
+"""Losses, summed over real places, so that a batch counts by its size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.nn.fast import loss as blocked
 
 
 def cross_entropy(logits: Tensor, gold: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Return the summed loss to minimise and the summed negative log likelihood, for logits (M, V) and gold (M,).
+    """The summed loss to minimise and the summed negative log likelihood of logits (M, V) and gold (M,).
 
     loss = (1 - s) * -log p(gold) + s * mean over all outputs of -log p      (Szegedy et al. 2016)
 
@@ -44,30 +44,30 @@ def output_loss(
 def copy_loss(
     readout: Tensor, weight: Tensor, bias: Tensor, gate: Tensor, share: Tensor, gold: Tensor, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The same beside copying: the summed loss to minimise and the summed negative log likelihood.
+    """`output_loss` with copying: the summed loss to minimise and the summed negative log likelihood.
 
     loss = (1 - s) * -log p(gold) + s * mean over the vocabulary of -log softmax(z)
 
-    Readouts are (M, R), gate, share and gold (M,). What is copied is not smoothed: the source holds no other choice.
+    Readouts are (M, R), gate, share and gold (M,). Only the generation probabilities are smoothed.
 
     >>> o, w, b = torch.randn(2, 3), torch.randn(4, 3), torch.randn(4)
     >>> loss, nll = copy_loss(o, w, b, torch.zeros(2), torch.tensor([0.0, 0.5]), torch.tensor([1, 5]))
-    >>> written = torch.softmax(o @ w.t() + b, 1)[0, 1]
-    >>> torch.allclose(nll, -(written / 2).log() - torch.tensor(0.25).log())
+    >>> generated = torch.softmax(o @ w.t() + b, 1)[0, 1]
+    >>> torch.allclose(nll, -(generated / 2).log() - torch.tensor(0.25).log())
     True
     """
     if fast.enabled():
         return blocked.copy_loss(readout, weight, bias, gate, share, gold, smoothing)
-    beyond = gold >= weight.size(0)
+    oov = gold >= weight.size(0)
     logp = torch.log_softmax(F.linear(readout, weight, bias), dim=1)
-    written = logp.gather(1, gold.masked_fill(beyond, 0)[:, None]).squeeze(1)
-    nll = -mixed_logprob(written, gate, share, beyond).sum()
+    generated = logp.gather(1, gold.masked_fill(oov, 0)[:, None]).squeeze(1)
+    nll = -mixed_logprob(generated, gate, share, oov).sum()
     loss = nll if not smoothing else (1 - smoothing) * nll - smoothing * logp.mean(1).sum()
     return loss, nll.detach()
 
 
 def alignment_loss(weights: Tensor, gold: Tensor) -> Tensor:
-    """Cross-entropy of attention weights (B, T, S) against gold ones; a row of zeros in gold is not counted.
+    """Cross-entropy of attention weights (B, T, S) against gold ones; rows of zeros in gold do not count.
 
     loss = - sum_t sum_s gold_ts log a_ts      (Liu et al. 2016)
 
@@ -78,7 +78,7 @@ def alignment_loss(weights: Tensor, gold: Tensor) -> Tensor:
 
 
 def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
-    """What is attended to again: sum_s min(a_ts, coverage_ts), for each t of (B, T, S)      (See et al. 2017).
+    """Attention to places that were attended to before, (B, T): sum_s min(a_ts, coverage_ts)      (See et al. 2017).
 
     >>> round(coverage_loss(torch.tensor([[[0.9, 0.1]]]), torch.tensor([[[0.2, 0.8]]])).item(), 4)
     0.3

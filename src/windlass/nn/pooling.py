@@ -1,4 +1,4 @@
-"""From the states of a memory to one vector a row."""
+"""Pooling: the states of a memory to one vector per row."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from windlass.nn.attention import Additive, Attention, AttentionOptions
 
 
 class _PoolOptions(Options):
-    ends: ClassVar[int] = 0  # of a network in one direction or two, the last states alone are read; 0: all states
+    ends: ClassVar[int] = 0  # reads the last states of a network with this many directions; 0: reads all states
 
     def declare_over(self, network: str, at: str) -> Iterator[Term]:
-        """What the pool needs of the network whose states it pools."""
+        """The terms between the pool and the network whose states it pools."""
         what = f"{at}: <{at}>"
         if self.ends:
-            mend = f"{what} sees one word's comparison: use mean, max, mean_max or attention"
+            mend = f"{what} sees one word's comparison only: use mean, max, mean_max or attention"
             yield Refuses(f"{network} comparisons", mend)
         if self.ends == 1:
-            mend = f"{what} sees one step of the backward direction: use pool: ends, or bidirectional: false"
+            mend = f"{what} reads one step of the backward direction only: use pool: ends, or bidirectional: false"
             yield Refuses(f"{network} two directions", mend)
         if self.ends == 2:
-            mend = f"{what} needs a bidirectional network, which has two: use pool: last"
+            mend = f"{what} needs a bidirectional network: use pool: last"
             yield Needs(f"{network} two directions", mend)
 
 
 class Pool(nn.Module, ABC):
-    """Memory -> a vector (B, D) and, where places are weighed, the weights (B, S)."""
+    """Memory -> a vector (B, D), and the weights (B, S) if pooling is by attention."""
 
     size: int
-    """The length of the vector: D."""
+    """The size of the vector: D."""
 
     @abstractmethod
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """One vector a row."""
+        """One vector per row."""
 
 
-def mean(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean of states (B, S, D) over real places, (B, D); zeros where there is none.
+def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean of states (B, S, D) over real places: (B, D), zeros if there is none.
 
-    >>> mean(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
+    >>> masked_mean(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
     1.5
     """
     real = mask[..., None].to(states.dtype)
     return (states * real).sum(1) / real.sum(1).clamp(min=1)
 
 
-def largest(states: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of every unit of states (B, S, D) over real places, (B, D); zeros where there is none.
+def masked_max(states: Tensor, mask: Tensor) -> Tensor:
+    """The maximum of states (B, S, D) over real places: (B, D), zeros if there is none.
 
-    >>> largest(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
+    >>> masked_max(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]])).item()
     2.0
     """
     highest = states.masked_fill(~mask[..., None], torch.finfo(states.dtype).min).max(1).values
     return torch.where(mask.any(1, keepdim=True), highest, torch.zeros_like(highest))
 
 
-class _Plain(Pool):
+class _SameSize(Pool):
     def __init__(self, size: int):
         super().__init__()
         self.size = size
 
 
 @final
-class Last(_Plain):
+class Last(_SameSize):
     """The state of the last place.
 
     v = h_S
@@ -88,19 +88,19 @@ class Last(_Plain):
         kind: Literal["last"] = "last"
 
         def build(self, size: int) -> Last:
-            """Make it."""
+            """Build the pool."""
             return Last(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """The state of the last real place; zeros where there is none."""
+        """The state of the last real place; zeros if there is none."""
         last = (memory.mask.sum(1) - 1).clamp(min=0)
         picked = memory.states[torch.arange(last.numel(), device=last.device), last]
         return picked * memory.mask.any(1, keepdim=True), None
 
 
 @final
-class Mean(_Plain):
-    """The mean of all states.
+class Mean(_SameSize):
+    """Mean pooling: the mean of all states.
 
     v = (1 / S) sum_j h_j
 
@@ -110,22 +110,22 @@ class Mean(_Plain):
     """
 
     class Options(_PoolOptions):
-        """The mean of all states."""
+        """Mean pooling."""
 
         kind: Literal["mean"] = "mean"
 
         def build(self, size: int) -> Mean:
-            """Make it."""
+            """Build the pool."""
             return Mean(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """The mean over real places; zeros where there is none."""
-        return mean(memory.states, memory.mask), None
+        """The mean over real places; zeros if there is none."""
+        return masked_mean(memory.states, memory.mask), None
 
 
 @final
-class Max(_Plain):
-    """The largest value of every unit, wherever it was.
+class Max(_SameSize):
+    """Max pooling: the maximum of every unit over all places.
 
     v_d = max_j h_jd
 
@@ -135,22 +135,22 @@ class Max(_Plain):
     """
 
     class Options(_PoolOptions):
-        """The largest value of every unit."""
+        """Max pooling."""
 
         kind: Literal["max"] = "max"
 
         def build(self, size: int) -> Max:
-            """Make it."""
+            """Build the pool."""
             return Max(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """The maximum over real places; zeros where there is none."""
-        return largest(memory.states, memory.mask), None
+        """The maximum over real places; zeros if there is none."""
+        return masked_max(memory.states, memory.mask), None
 
 
 @final
-class Ends(_Plain):
-    """Both ends of a network of two directions: where each has read everything.
+class Ends(_SameSize):
+    """The last state of each direction of a bidirectional network.
 
     v = [forward h_S; backward h_1]
 
@@ -159,27 +159,27 @@ class Ends(_Plain):
     """
 
     class Options(_PoolOptions):
-        """Both ends of a bidirectional network."""
+        """The last states of both directions."""
 
         ends: ClassVar[int] = 2
         kind: Literal["ends"] = "ends"
 
         def build(self, size: int) -> Ends:
-            """Make it."""
+            """Build the pool."""
             return Ends(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """The encoder's summary."""
+        """The encoder's summary, which holds them."""
         return memory.summary, None
 
 
 @final
-class Attended(Pool):
-    """Attention with a query that is learned (Yang et al. 2016).
+class AttentionPooling(Pool):
+    """Attention pooling: attention with a learned query (Yang et al. 2016).
 
     v = sum_j a_j h_j        a = softmax_j(score(q, h_j))        q is a parameter
 
-    >>> pool = Attended.Options(score={"kind": "additive", "size": 3}).build(4)
+    >>> pool = AttentionPooling.Options(score={"kind": "additive", "size": 3}).build(4)
     >>> vector, weights = pool(Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.zeros(2, 4)))
     >>> vector.shape, round(weights.sum().item(), 4)
     (torch.Size([2, 4]), 2.0)
@@ -189,17 +189,17 @@ class Attended(Pool):
         """Attention with a learned query."""
 
         kind: Literal["attention"] = "attention"
-        score: AttentionOptions = Field(Additive.Options(size=128), description="how well the query fits a place")
+        score: AttentionOptions = Field(Additive.Options(size=128), description="the score of query and state")
 
         @model_validator(mode="after")
-        def _all_used(self) -> Attended.Options:
+        def _all_used(self) -> AttentionPooling.Options:
             if self.score.coverage:
-                raise ValueError("coverage changes nothing where there is one query: leave it out")
+                raise ValueError("coverage changes nothing with a single query: leave it out")
             return self
 
-        def build(self, size: int) -> Attended:
-            """Make it."""
-            return Attended(size, self)
+        def build(self, size: int) -> AttentionPooling:
+            """Build the pool."""
+            return AttentionPooling(size, self)
 
     def __init__(self, size: int, options: Options):
         super().__init__()
@@ -209,15 +209,15 @@ class Attended(Pool):
         self.size = self.attention.size
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Attend with the one query."""
-        asked = self.query.expand(memory.states.size(0), 1, -1)
-        context, weights = self.attention(asked, self.attention.prepare(memory))
+        """Attend with the learned query."""
+        query = self.query.expand(memory.states.size(0), 1, -1)
+        context, weights = self.attention(query, self.attention.prepare(memory))
         return context.squeeze(1), weights.squeeze(1)
 
 
 @final
 class MeanMax(Pool):
-    """The mean of all states and the largest value of every unit, side by side.
+    """Mean and max pooling, concatenated.
 
     v = [(1 / S) sum_j h_j; max_j h_j]
 
@@ -227,12 +227,12 @@ class MeanMax(Pool):
     """
 
     class Options(_PoolOptions):
-        """Mean and maximum of all states."""
+        """Mean and max pooling."""
 
         kind: Literal["mean_max"] = "mean_max"
 
         def build(self, size: int) -> MeanMax:
-            """Make it."""
+            """Build the pool."""
             return MeanMax(size)
 
     def __init__(self, size: int):
@@ -240,13 +240,13 @@ class MeanMax(Pool):
         self.size = 2 * size
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Both, over real places; zeros where there is none."""
-        return torch.cat([mean(memory.states, memory.mask), largest(memory.states, memory.mask)], dim=1), None
+        """Both, over real places; zeros if there is none."""
+        return torch.cat([masked_mean(memory.states, memory.mask), masked_max(memory.states, memory.mask)], dim=1), None
 
 
 PoolOptions = Annotated[
-    Last.Options | Mean.Options | Max.Options | Ends.Options | Attended.Options | MeanMax.Options,
+    Last.Options | Mean.Options | Max.Options | Ends.Options | AttentionPooling.Options | MeanMax.Options,
     Field(discriminator="kind"),
     named,
 ]
-"""Every pooling a recipe can name."""
+"""Every pooling that a recipe can name."""

@@ -1,4 +1,4 @@
-"""A product with a weight, as a step takes it: who takes many steps may put another one in its place."""
+"""A product with a weight, as an object: the fast paths replace it by one with a packed weight."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class Product:
         self.weight = weight
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """Multiply, and add."""
+        """x W' + add."""
         return x @ self.weight.t() if add is None else torch.addmm(add, x, self.weight.t())

@@ -1,4 +1,4 @@
-"""Recurrences over whole sequences: stacked, in one or both directions, with connections between layers."""
+"""Recurrent layers over whole sequences: stacked, uni- or bidirectional, with residual or highway connections."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from windlass.nn.product import Product
 class StackOptions(Options):
     """A stack of recurrent layers.
 
-    >>> StackOptions(cell="gru", size=8, layers=2, connect="residual").cell.kind
-    'gru'
+    >>> StackOptions(cell="gru", size=8).cell.build(3, 8).size
+    8
     """
 
-    cell: CellOptions = Field(LSTM.Options(), description="what takes a step")
-    size: int = Field(256, ge=1, description="units a layer (and a direction)")
-    layers: int = Field(1, ge=1, description="how many layers stand on each other")
-    connect: Literal["plain", "residual", "highway"] = Field("plain", description="how a layer joins the one below")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what every layer puts out")
-    locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational)")
+    cell: CellOptions = Field(LSTM.Options(), description="the recurrent cell")
+    size: int = Field(256, ge=1, description="units per layer and direction")
+    layers: int = Field(1, ge=1, description="number of layers")
+    connect: Literal["plain", "residual", "highway"] = Field("plain", description="connections around a layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")
+    locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational dropout)")
 
     @model_validator(mode="after")
     def _all_used(self) -> StackOptions:
@@ -41,13 +41,24 @@ class StackOptions(Options):
         return self
 
 
+class BidirectionalOptions(StackOptions):
+    """A stack of recurrent layers, bidirectional unless it is set otherwise.
+
+    >>> options = BidirectionalOptions(cell="gru", size=4)
+    >>> Stack(3, options, options.bidirectional)(torch.randn(2, 5, 3))[0].shape
+    torch.Size([2, 5, 8])
+    """
+
+    bidirectional: bool = Field(True, description="read in both directions")
+
+
 def run(
     cell: Cell, x: Tensor, mask: Tensor | None = None, state: CellState | None = None, reverse: bool = False
 ) -> tuple[Tensor, CellState]:
-    """Run a cell over sequences x (B, S, I) and return its outputs (B, S, H) and last state.
+    """Run a cell over sequences x (B, S, I); return its outputs (B, S, H) and last state.
 
-    A place that is not real leaves the state as it was and puts out zeros, so more padding changes nothing, in either
-    direction, and the last state of a row is the one at its own end.
+    Padding keeps the state and outputs zeros. So more padding changes nothing, in either direction, and the last state
+    of a row is the one at its end.
 
     >>> from windlass.nn.cells import GRU
     >>> outputs, (h,) = run(GRU.Options().build(3, 4), torch.randn(2, 5, 3))
@@ -55,7 +66,7 @@ def run(
     True
     """
     if not x.size(1):
-        return x.new_zeros(x.size(0), 0, cell.size), cell.zeros(x.size(0), x) if state is None else state
+        return x.new_zeros(x.size(0), 0, cell.size), cell.zero_state(x.size(0), x) if state is None else state
     real = None if mask is None or bool(mask.all()) else mask.t()[..., None]  # (S, B, 1)
     x = x.transpose(0, 1)
     outputs, last = fast.fused(cell, x, state, real, reverse) or stepwise(cell, x, state, real, reverse)
@@ -65,17 +76,17 @@ def run(
 def stepwise(
     cell: Cell, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
 ) -> tuple[Tensor, CellState]:
-    """Run a cell step by step over inputs (S, B, I), as every cell can.
+    """Run a cell step by step over inputs (S, B, I): the reference for every fast path.
 
     >>> from windlass.nn.cells import RNN
     >>> outputs, (h,) = stepwise(RNN.Options().build(3, 4), torch.randn(5, 2, 3), None, None, reverse=True)
     >>> torch.equal(outputs[0], h)
     True
     """
-    state = cell.zeros(x.size(1), x) if state is None else state
+    state = cell.zero_state(x.size(1), x) if state is None else state
     steps, products = cell.project(x).unbind(0), cell.products()  # one product for all inputs
     full = [True] * len(steps) if real is None else real.flatten(1).all(1).tolist()
-    outputs: list[Tensor] = list(steps)  # to be replaced
+    outputs: list[Tensor] = list(steps)  # each is replaced below
     for t in reversed(range(len(steps))) if reverse else range(len(steps)):
         new = cell.step(steps[t], state, products)
         if real is not None and not full[t]:
@@ -87,16 +98,16 @@ def stepwise(
 
 @dataclass(frozen=True)
 class StackState(Record):
-    """Where a one-directional stack stands: the state of every layer, and the dropout masks it keeps for a sequence.
+    """The state of a unidirectional stack: that of every layer, and what is fixed for a sequence.
 
     >>> StackState(((torch.zeros(2, 3),),)).top.shape
     torch.Size([2, 3])
     """
 
     layers: tuple[CellState, ...]
-    masks: tuple[Tensor, ...] = ()  # one a layer, (B, H), where dropout is locked; else none
-    products: tuple[tuple[Product, ...], ...] = ()  # every layer's products with its state
-    below: tuple[Product, ...] = ()  # every layer's product with its input but the first's
+    masks: tuple[Tensor, ...] = ()  # (B, H) for every layer, with locked dropout
+    products: tuple[tuple[Product, ...], ...] = ()  # with the state, for every layer
+    below: tuple[Product, ...] = ()  # with the input, for every layer but the first
 
     @property
     def top(self) -> Tensor:
@@ -105,15 +116,15 @@ class StackState(Record):
 
 
 class Stack(nn.Module):
-    """Layers of one cell, each over the outputs of the one below.
+    """Stacked layers of one kind of cell.
 
     plain:     y = R(x)
     residual:  y = x + R(x)
     highway:   y = g * R(x) + (1 - g) * x,  g = sigmoid(W x + b)      (Srivastava et al. 2015)
 
-    The first layer, whose input may have another size, is always plain. With two directions a layer puts out
-    [forward; backward] (Schuster and Paliwal 1997). Dropout acts on what every layer puts out; locked, it uses one
-    mask for all steps (Gal and Ghahramani 2016).
+    The first layer, whose input may have another size, is always plain. The output of a bidirectional layer is
+    [forward; backward] (Schuster and Paliwal 1997). Dropout is applied to the output of every layer; if locked, with
+    one mask for all steps (Gal and Ghahramani 2016).
 
     >>> stack = Stack(3, StackOptions(cell="lstm", size=4, layers=2), bidirectional=True)
     >>> outputs, final = stack(torch.randn(2, 5, 3))
@@ -139,7 +150,7 @@ class Stack(nn.Module):
         final: list[CellState] = []
         for layer, cell in enumerate(self.cells):
             assert isinstance(cell, Cell)
-            x = x.transpose(0, 1).contiguous().transpose(0, 1)  # as `run` needs it: one copy for both directions
+            x = x.transpose(0, 1).contiguous().transpose(0, 1)  # the layout of `run`: one copy for both directions
             y, last = run(cell, x, mask, state.layers[layer] if state else None)
             if self.backward_cells:
                 back = self.backward_cells[layer]
@@ -153,11 +164,11 @@ class Stack(nn.Module):
         return x, tuple(final)
 
     def inference(self, int8: bool = False) -> InferenceStack | None:
-        """The stack with its weights packed, if all cells have a tape."""
+        """The stack with packed weights, if all cells have a tape."""
         return InferenceStack.of(self, int8)
 
     def begin(self, layers: tuple[CellState, ...]) -> StackState:
-        """Take up a state; where dropout is locked and on, draw the masks of the sequences to come."""
+        """Start from a state; with locked dropout, draw the masks for the sequences."""
         masks = [self._mask(cell_state[0]) for cell_state in layers]
         return StackState(layers, tuple(m for m in masks if m is not None), *self._products())
 
@@ -166,7 +177,7 @@ class Stack(nn.Module):
         return tuple(cell.products() for cell in cells), tuple(Product(cell.weight_x) for cell in cells[1:])
 
     def step(self, projected: Tensor, state: StackState) -> tuple[Tensor, StackState]:
-        """Take one step with an input already projected by the first layer's `project`; return the output (B, H)."""
+        """Take one step, with an input that the first cell has projected; return the output (B, H)."""
         layers: list[CellState] = []
         y = x = projected
         for layer, cell in enumerate(self.cells):
@@ -181,18 +192,18 @@ class Stack(nn.Module):
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
 
     def drop(self, y: Tensor, state: StackState) -> Tensor:
-        """Dropout on the last layer's outputs (B, T, H), for who runs that layer by other means."""
+        """Dropout on the outputs (B, T, H) of the last layer, for callers that compute it themselves."""
         return self._drop(y, state.masks[-1][:, None] if state.masks else None)
 
     @property
     def first(self) -> Cell:
-        """The first layer's cell, whose `project` prepares inputs for `step`."""
+        """The first layer's cell, which projects the inputs of `step`."""
         cell = self.cells[0]
         assert isinstance(cell, Cell)
         return cell
 
     def connect(self, layer: int, x: Tensor, y: Tensor) -> Tensor:
-        """Join what a layer put out, y, with what it was given, x."""
+        """Connect the output y of a layer to its input x."""
         if layer == 0 or self.options.connect == "plain":
             return y
         if self.options.connect == "residual":
@@ -200,7 +211,7 @@ class Stack(nn.Module):
         return torch.lerp(x, y, torch.sigmoid(self.gates[layer - 1](x)))
 
     def _mask(self, like: Tensor) -> Tensor | None:
-        """Draw a locked dropout mask (B, H), or None where there is none to draw."""
+        """A mask (B, H) for locked dropout; None without it."""
         if not (self.options.locked and self.training):
             return None
         keep = 1 - self.options.dropout

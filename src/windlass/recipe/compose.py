@@ -1,4 +1,4 @@
-"""How a recipe comes about: a task's own, a file laid over it, and settings of the command line."""
+"""Compose a recipe: the task's default, overridden by a file and by settings of the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.tasks import TASKS
 
 
 def merge(base: Any, over: Any) -> Any:
-    """Lay one mapping over another. A part of another kind replaces the whole part; of the same kind, its keys.
+    """Override one mapping by another, recursively; a part of another kind replaces the whole part.
 
     >>> merge({"cell": {"kind": "lstm", "bias": True}, "size": 4}, {"cell": {"kind": "lstm", "bias": False}})
     {'cell': {'kind': 'lstm', 'bias': False}, 'size': 4}
@@ -31,7 +31,7 @@ def merge(base: Any, over: Any) -> Any:
 
 
 def setting(text: str) -> dict[str, Any]:
-    """Read `train.epochs=5` as a mapping to lay over a recipe.
+    """Parse `train.epochs=5` into a mapping that overrides a recipe.
 
     >>> setting("train.epochs=5")
     {'train': {'epochs': 5}}
@@ -44,13 +44,11 @@ def setting(text: str) -> dict[str, Any]:
         content: Any = yaml.safe_load(value) if value.strip() else None
     except yaml.YAMLError:
         raise RecipeError(f"--set {text}: the value is not valid YAML; quote it if it is text") from None
-    for name in reversed(names):
-        content = {name: content}
-    return content  # type: ignore[no-any-return]
+    return override(key.strip(), content)
 
 
 def override(key: str, value: Any) -> dict[str, Any]:
-    """The same of a key and a value that is there already.
+    """Return the mapping that sets a dotted key to a value.
 
     >>> override("train.epochs", 5)
     {'train': {'epochs': 5}}
@@ -62,7 +60,7 @@ def override(key: str, value: Any) -> dict[str, Any]:
 
 
 def default(task: str) -> dict[str, Any]:
-    """The recipe that comes with a task, whole, as plain data.
+    """Return the default recipe of a task as plain data.
 
     >>> default("pronounce")["target"]["tokens"]["kind"]
     'words'
@@ -75,7 +73,7 @@ def default(task: str) -> dict[str, Any]:
 
 
 def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
-    """Make a recipe: the task's own, then a file laid over it, then settings, the last word last.
+    """Return the default recipe of a task, overridden by a file, then by settings in order.
 
     >>> compose("pronounce", None, [setting("train.epochs=5")]).train.epochs
     5
@@ -94,13 +92,17 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
         except UnicodeDecodeError:
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
-        raise RecipeError(f"{where}: its task is {over['task']}, but --task says {task}")
+        raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
     content = merge(default(task or over.get("task", "text")), over)
-    given = over
+    explicit = over
     for part in settings:
-        content, given = merge(content, part), merge(given, part)
+        content, explicit = merge(content, part), merge(explicit, part)
     model = content["model"]
     decoder = model.get("decoder") if isinstance(model, dict) else None
-    if isinstance(decoder, dict) and decoder.get("feedback") is False and "embedding" not in given["model"]["decoder"]:
-        decoder.pop("embedding", None)  # the task's own, which nobody asked for and nothing would use
+    if (
+        isinstance(decoder, dict)
+        and decoder.get("feedback") is False
+        and "embedding" not in explicit["model"]["decoder"]
+    ):
+        decoder.pop("embedding", None)  # a default of the task that nothing would use
     return parse(content, where)

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from windlass.core.errors import RecipeError, nearest
 from windlass.core.fitting import Equal, Needs, Refuses, Term, misfits
-from windlass.core.options import Options, members, record
+from windlass.core.options import Options, members, options_class
 from windlass.data.readers import DataOptions
 from windlass.data.sides import SourceOptions, TargetOptions
 from windlass.data.tokens import TextOptions
@@ -21,26 +21,26 @@ from windlass.recipe.train import TrainOptions
 from windlass.tasks import TASKS
 
 ALIGNMENT_ERROR = "aer"
-"""The figure of any task whose decoder attends, where files have gold links."""
+"""A metric of every task whose decoder has attention, if the data have gold alignments."""
 
 
 class FilesOptions(DataOptions):
-    """Which files to learn from, and how to read them.
+    """The files to train on, and how to read them.
 
     >>> FilesOptions(train=("pairs.tsv",)).store
     'auto'
     """
 
-    train: tuple[str, ...] = Field((), description="files; two line-parallel ones as 'a.en,a.de'")
-    dev: str | None = Field(None, description="the file to choose by; not given: a part of train")
+    train: tuple[str, ...] = Field((), description="training files; line-parallel ones as 'a.en,a.de'")
+    dev: str | None = Field(None, description="validation file; default: held out from train")
     dev_fraction: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="how much of train to set aside where dev is not given; none: a tenth, of examples up to 10,000",
+        description="share of train held out if there is no dev; default: a tenth, up to 10,000 examples",
     )
     store: Literal["auto", "memory", "disk"] = Field(
-        "auto", description="where training examples and their ids are held; auto: on disk where files exceed 32 MB"
+        "auto", description="where training examples are kept; auto: on disk if files exceed 32 MB"
     )
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -53,7 +53,7 @@ class FilesOptions(DataOptions):
 
 
 class Recipe(Options):
-    """Everything that makes a model: data, tokens, network, training, search.
+    """The whole experiment: data, tokens, network, training, search.
 
     >>> Recipe(task="pronounce").search.kind
     'beam'
@@ -69,20 +69,20 @@ class Recipe(Options):
     loss: LossOptions = LossOptions()
     train: TrainOptions = TrainOptions()
     search: SearchOptions | None = Field(
-        None, description="how texts are found: by a beam, unless you say; not given where nothing is written"
+        None, description="decoding; default: beam search, sampling for a language model, none without a text head"
     )
     choose_by: str | None = Field(
-        None, description="the figure on dev that the best weights are chosen by; none: the task's own; aer: alignments"
+        None, description="dev metric that selects the best weights; default: the task's; aer: alignment error rate"
     )
 
     ngrams: int | None = Field(
-        None, ge=1, description="language model: order of the n-gram baseline; none: 6 of characters, 3 of other tokens"
+        None,
+        ge=1,
+        description="language model: order of the n-gram baseline; default: 6 for characters, 3 for other tokens",
     )
-    lead: int | None = Field(
-        None, ge=1, description="summaries: how many of the first words the baseline says; none: the task's own number"
-    )
+    lead: int | None = Field(None, ge=1, description="summaries: words of the lead baseline; default: the task's")
     samples: int | None = Field(
-        None, ge=1, description="language model: write so many tokens at four stages of training, training/samples.txt"
+        None, ge=1, description="language model: tokens to sample at four stages of training, into training/samples.txt"
     )
 
     @field_validator("task")
@@ -95,12 +95,12 @@ class Recipe(Options):
     @field_validator("search")
     @classmethod
     def _with_search(cls, search: SearchOptions | None, info: ValidationInfo) -> SearchOptions | None:
-        """The first search that suits what is written, unless the recipe names one."""
+        """The first search that suits the source and the model, unless the recipe names one."""
         if search is not None or not {"source", "model"} <= info.data.keys():
             return search
         others = (*info.data["source"].declare("source"), *info.data["model"].declare("model"))
-        usual = (Beam(), Sample())
-        return next((one for one in usual if not any(misfits(one.declare("search"), others))), None)
+        defaults = (Beam(), Sample())
+        return next((one for one in defaults if not any(misfits(one.declare("search"), others))), None)
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -122,19 +122,19 @@ class Recipe(Options):
             if (value := getattr(self, name)) is not None:
                 yield Needs("source nothing", f"{name}: {value} is for a language model: leave it out, or set task: lm")
         if self.choose_by == ALIGNMENT_ERROR:
-            said = f"choose_by: {ALIGNMENT_ERROR} needs gold links (data.alignment) and a decoder with attention"
-            yield Needs("data.alignment", said)
-            yield Needs("model.decoder.context links", said)
+            mend = f"choose_by: {ALIGNMENT_ERROR} needs gold links (data.alignment) and a decoder with attention"
+            yield Needs("data.alignment", mend)
+            yield Needs("model.decoder.context links", mend)
         elif self.choose_by is not None:
-            figures = (*task.figures, *task.span_metrics)
-            hint = nearest(self.choose_by, (*figures, *([ALIGNMENT_ERROR] if self.model.decoder else [])))
+            metrics = (*task.reported_metrics, *task.span_metrics)
+            hint = nearest(self.choose_by, (*metrics, *([ALIGNMENT_ERROR] if self.model.decoder else [])))
             yield Needs(
-                tuple(f"choose_by: {figure}" for figure in figures),
-                f"choose_by: {self.task} has no figure {self.choose_by!r}: {hint}",
+                tuple(f"choose_by: {metric}" for metric in metrics),
+                f"choose_by: {self.task} has no metric {self.choose_by!r}: {hint}",
             )
 
     def to_yaml(self) -> str:
-        """Write the recipe out, whole.
+        """Return the whole recipe as YAML.
 
         >>> Recipe.from_yaml(Recipe(seed=7).to_yaml()).seed
         7
@@ -143,7 +143,7 @@ class Recipe(Options):
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "recipe") -> Recipe:
-        """Read a recipe; an error names the key, what is wrong with it, and the nearest known one.
+        """Read a recipe; an error names the key, what is wrong, and the nearest known key.
 
         >>> Recipe.from_yaml("train: {epoch: 3}")
         Traceback (most recent call last):
@@ -153,7 +153,7 @@ class Recipe(Options):
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """Read a mapping from YAML text.
+    """Return the mapping in a YAML text.
 
     >>> read_yaml("seed: 3", "recipe")
     {'seed': 3}
@@ -170,7 +170,7 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
 
 
 def parse(content: dict[str, Any], where: str = "recipe") -> Recipe:
-    """Make a recipe of plain data.
+    """Validate plain data as a recipe.
 
     >>> parse({"seed": -1})
     Traceback (most recent call last):
@@ -179,44 +179,44 @@ def parse(content: dict[str, Any], where: str = "recipe") -> Recipe:
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        said: dict[str, str] = {}
-        for found in error.errors():
-            key, what = _explain(dict(found))
-            said.setdefault(key, f"{key}: {what}" if key else what)  # a value that no kind of a union fits is one error
-        raise RecipeError("; ".join(f"{where}: {line}" for line in said.values())) from None
+        messages: dict[str, str] = {}
+        for one in error.errors():
+            key, what = _explain(dict(one))
+            messages.setdefault(key, f"{key}: {what}" if key else what)  # one error per key, not one per union member
+        raise RecipeError("; ".join(f"{where}: {line}" for line in messages.values())) from None
 
 
 def _explain(error: dict[str, Any]) -> tuple[str, str]:
-    """One of pydantic's errors as the key that the user wrote, and what is wrong with it."""
+    """The key that a pydantic error is about, as the user wrote it, and what is wrong with it."""
     path: list[str] = []
     known: dict[str, Any] = dict(Recipe.model_fields)
     choices: dict[str, type[Options]] = {}
     leaf = False
     for part in error["loc"]:
-        if part in choices:  # the tag of a union: not a key that the user wrote
+        if part in choices:  # the tag of a union, not a key
             known, choices = dict(choices[part].model_fields), {}
             continue
-        if leaf and not isinstance(part, int):  # pydantic's name of a type: not a key either
+        if leaf and not isinstance(part, int):  # pydantic's name of a type, not a key
             continue
         if part in known and not leaf:
             annotation = known[part].annotation
-            inner = record(annotation)
+            inner = options_class(annotation)
             choices = members(annotation) if get_args(annotation) and inner is None else {}
             leaf = not choices and inner is None
             known = dict(inner.model_fields) if inner else known
         path.append(str(part))
     key = ".".join(path)
-    kind, given = error["type"], error.get("input")
+    kind, value = error["type"], error.get("input")
     if kind == "extra_forbidden":
         return key, f"unknown key; {nearest(path[-1], known)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        tag = given.get("kind") if isinstance(given, dict) else given
+        tag = value.get("kind") if isinstance(value, dict) else value
         if tag is None:
-            return key, f"say which kind; known: {', '.join(sorted(choices))}"
-        return key, f"no kind {str(tag)!r}; {nearest(str(tag), choices)}"
+            return key, f"needs a kind; known: {', '.join(sorted(choices))}"
+        return key, f"unknown kind {str(tag)!r}; {nearest(str(tag), choices)}"
     message = str(error["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
         return key, message
     if kind == "model_type":
-        return key, f"holds options of its own, such as {key}.{next(iter(known))}, and is not {given!r}"
-    return key, f"{message[:1].lower()}{message[1:]}, not {given!r}"
+        return key, f"holds options of its own, such as {key}.{next(iter(known))}, and is not {value!r}"
+    return key, f"{message[:1].lower()}{message[1:]}, not {value!r}"

@@ -1,4 +1,4 @@
-"""The learning rate over a run, and scheduled sampling: options, each with its own formula."""
+"""Learning rate schedules and scheduled sampling: options, each with its formula."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from windlass.core.options import Options, named
 
 @dataclass(frozen=True)
 class PlateauState:
-    """What a plateau schedule remembers; the other schedules never change it.
+    """The state of a plateau schedule; the other schedules do not use it.
 
     >>> PlateauState().scale
     1.0
     """
 
-    scale: float = 1.0  # what the rate is multiplied by
-    bad: int = 0  # evaluations since the last better score or fall of the rate
+    scale: float = 1.0  # multiplier of the learning rate
+    bad: int = 0  # evaluations since the last improvement or reduction
 
 
 class _Schedule(Options):
     @abstractmethod
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of update number `step` (from 1) of `total`, made in `epoch` (from 0); `base` is the highest."""
+        """The learning rate of step `step` (from 1) of `total`, in epoch `epoch` (from 0); `base` is the peak."""
 
     def evaluated(self, state: PlateauState, better: bool) -> PlateauState:
-        """What to remember after an evaluation."""
+        """The state after an evaluation."""
         return state
 
 
 def rise(warmup: int, step: int) -> float:
-    """The share of the full rate at a step of the warm-up, from 1.
+    """The warm-up factor of a step (from 1).
 
     >>> rise(4, 1), rise(4, 9), rise(0, 1)
     (0.25, 1.0, 1.0)
@@ -46,39 +46,39 @@ def rise(warmup: int, step: int) -> float:
 
 
 class Constant(_Schedule):
-    """lr, after the warm-up.
+    """A constant learning rate after the warm-up.
 
     >>> Constant(warmup=100).warmup
     100
     """
 
     kind: Literal["constant"] = "constant"
-    warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of an update."""
+        """The learning rate of a step."""
         return base * rise(self.warmup, step)
 
 
 class Plateau(_Schedule):
-    """lr * factor after `patience` evaluations in a row without a better dev score; never under `minimum`.
+    """lr * factor after `patience` evaluations in a row without improvement on dev, but at least `minimum`.
 
     >>> Plateau().factor
     0.5
     """
 
     kind: Literal["plateau"] = "plateau"
-    warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
-    factor: float = Field(0.5, gt=0, lt=1, description="what the rate is multiplied by when it falls")
-    patience: int = Field(2, ge=1, description="evaluations without a better dev score before the rate falls")
-    minimum: float = Field(1e-6, ge=0, description="the lowest learning rate")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
+    factor: float = Field(0.5, gt=0, lt=1, description="multiplier of the learning rate at each reduction")
+    patience: int = Field(2, ge=1, description="evaluations without improvement before the learning rate is reduced")
+    minimum: float = Field(1e-6, ge=0, description="lower bound of the learning rate")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of an update."""
+        """The learning rate of a step."""
         return max(self.minimum, base * plateau.scale) * rise(self.warmup, step)
 
     def evaluated(self, state: PlateauState, better: bool) -> PlateauState:
-        """What to remember after an evaluation.
+        """The state after an evaluation.
 
         >>> Plateau(factor=0.5, patience=1).evaluated(PlateauState(), better=False)
         PlateauState(scale=0.5, bad=0)
@@ -91,20 +91,20 @@ class Plateau(_Schedule):
 
 
 class Cosine(_Schedule):
-    """Half a cosine from lr down to `minimum`, over all steps of the run after the warm-up.
+    """Cosine annealing from lr to `minimum`, over all steps after the warm-up (Loshchilov and Hutter 2017).
 
-    The run is its epochs: one that `minutes` ends early stops on the way down.
+    The schedule spans all `epochs`: a run that `minutes` ends early does not reach `minimum`.
 
     >>> Cosine(warmup=10).minimum
     0.0
     """
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
-    minimum: float = Field(0.0, ge=0, description="the learning rate at the end")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
+    minimum: float = Field(0.0, ge=0, description="final learning rate")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of an update.
+        """The learning rate of a step.
 
         >>> [Cosine(warmup=2).rate(1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
         [0.5, 1.0, 1.0]
@@ -115,44 +115,44 @@ class Cosine(_Schedule):
 
 
 class Exponential(_Schedule):
-    """lr * gamma^epoch.
+    """Exponential decay: lr * gamma^epoch.
 
     >>> Exponential(gamma=0.9).gamma
     0.9
     """
 
     kind: Literal["exponential"] = "exponential"
-    warmup: int = Field(0, ge=0, description="steps over which the rate rises in a line from 0")
-    gamma: float = Field(0.95, gt=0, lt=1, description="what the rate is multiplied by after every epoch")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
+    gamma: float = Field(0.95, gt=0, lt=1, description="multiplier of the learning rate after every epoch")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of an update."""
+        """The learning rate of a step."""
         return base * self.gamma**epoch * rise(self.warmup, step)
 
 
 class InverseSqrt(_Schedule):
-    """lr * sqrt(warmup / step), after the warm-up (Vaswani et al. 2017).
+    """lr * sqrt(warmup / step) after the warm-up (Vaswani et al. 2017).
 
     >>> InverseSqrt(warmup=400).warmup
     400
     """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    warmup: int = Field(500, ge=1, description="steps over which the rate rises in a line from 0")
+    warmup: int = Field(500, ge=1, description="steps of linear warm-up from 0")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The rate of an update."""
+        """The learning rate of a step."""
         return base * min(rise(self.warmup, step), math.sqrt(self.warmup / step))
 
 
 ScheduleOptions = Annotated[Constant | Plateau | Cosine | Exponential | InverseSqrt, Field(discriminator="kind"), named]
-"""The learning rate schedules."""
+"""All learning rate schedules."""
 
 
 class _Sampling(Options):
     @abstractmethod
     def probability(self, step: int, epoch: float) -> float:
-        """The probability that a decoder is fed its own last token, after `step` updates, `epoch` epochs."""
+        """The probability that the decoder is fed its own last output, after `step` steps and `epoch` epochs."""
 
 
 class _Feeding(_Sampling):
@@ -162,54 +162,57 @@ class _Feeding(_Sampling):
 
 
 class NoSampling(_Sampling):
-    """Teacher forcing: the decoder is always fed the right token.
+    """Teacher forcing: the decoder input is always the gold token.
 
-    >>> NoSampling().kind
-    'none'
+    >>> from windlass.recipe.train import TrainOptions
+    >>> TrainOptions(sampling="none").sampling == NoSampling()
+    True
     """
 
     kind: Literal["none"] = "none"
 
     def probability(self, step: int, epoch: float) -> float:
-        """Never."""
+        """0."""
         return 0.0
 
 
 class ConstantSampling(_Feeding):
-    """With this chance a decoder is fed its own last token.
+    """Scheduled sampling with a constant probability.
 
     >>> ConstantSampling(chance=0.1).chance
     0.1
     """
 
     kind: Literal["constant"] = "constant"
-    chance: float = Field(0.1, gt=0, le=1, description="of its own last token instead of the right one")
+    chance: float = Field(
+        0.1, gt=0, le=1, description="probability that the decoder input is its own last output, not the gold token"
+    )
 
     def probability(self, step: int, epoch: float) -> float:
-        """Always the same."""
+        """The constant."""
         return self.chance
 
 
 class LinearSampling(_Feeding):
-    """The chance goes in a line from `first` to `last` over `epochs` epochs, and stays there.
+    """Scheduled sampling with a probability that changes linearly from `first` to `last`, then stays there.
 
     >>> LinearSampling(last=0.3, epochs=5).first
     0.0
     """
 
     kind: Literal["linear"] = "linear"
-    first: float = Field(0.0, ge=0, le=1, description="the chance at the start")
-    last: float = Field(0.25, ge=0, le=1, description="the chance at the end")
-    epochs: float = Field(10, gt=0, description="how long the way from first to last takes")
+    first: float = Field(0.0, ge=0, le=1, description="sampling probability at the start")
+    last: float = Field(0.25, ge=0, le=1, description="sampling probability after `epochs`")
+    epochs: float = Field(10, gt=0, description="epochs over which it changes")
 
     @model_validator(mode="after")
     def _all_used(self) -> LinearSampling:
         if self.first == self.last:
-            raise ValueError("first and last are the same: use kind constant")
+            raise ValueError("first and last are equal: use kind constant")
         return self
 
     def probability(self, step: int, epoch: float) -> float:
-        """On the way from first to last.
+        """Linear from `first` to `last`.
 
         >>> LinearSampling(first=0.0, last=0.5, epochs=2).probability(step=10, epoch=1.0)
         0.25
@@ -218,17 +221,17 @@ class LinearSampling(_Feeding):
 
 
 class InverseSigmoidSampling(_Feeding):
-    """The chance is 1 - k / (k + exp(step / k)) (Bengio et al. 2015).
+    """Scheduled sampling with the probability 1 - k / (k + exp(step / k)) (Bengio et al. 2015).
 
     >>> InverseSigmoidSampling(k=500).k
     500.0
     """
 
     kind: Literal["inverse_sigmoid"] = "inverse_sigmoid"
-    k: float = Field(1000.0, ge=1, description="the higher, the later the chance rises")
+    k: float = Field(1000.0, ge=1, description="the higher k, the later the probability rises")
 
     def probability(self, step: int, epoch: float) -> float:
-        """Rises with the steps."""
+        """Rises with `step`."""
         return 1 / (1 + self.k * math.exp(-step / self.k))  # = 1 - k / (k + exp(step / k)), without overflow
 
 
@@ -237,4 +240,4 @@ SamplingOptions = Annotated[
     Field(discriminator="kind"),
     named,
 ]
-"""Scheduled sampling: how often a decoder is fed its own last token in training."""
+"""Scheduled sampling: how often the decoder is fed its own output in training."""

@@ -1,4 +1,4 @@
-"""Tasks: what goes in, what comes out, and the figures people report for it. A task knows data, never models."""
+"""Tasks: a source, a target, and the metrics people report. A task knows data, never models."""
 
 from windlass.tasks.base import Task
 from windlass.tasks.classify import CLASSIFY

@@ -1,4 +1,4 @@
-"""What a task is."""
+"""A task: its data and its metrics, nothing of models."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from windlass.metrics import higher_is_better, score
 
 @dataclass(frozen=True)
 class Task:
-    """A cell of the table of what goes in and what comes out.
+    """One combination of a source and a target, with the metrics people report for it.
 
     >>> task = Task("spell", "sounds to letters", metrics=("wer",), metric="wer")
-    >>> task.measure(["cat", "dog"], [["cat"], ["dock", "dog"]])
+    >>> task.score(["cat", "dog"], [["cat"], ["dock", "dog"]])
     {'wer': 0.0}
     """
 
     name: str
     about: str
-    metrics: tuple[str, ...]  # what is reported
-    metric: str  # what is chosen by, on dev
-    several_answers: bool = False  # rows of the same source are right answers to one question
-    sources: tuple[str, ...] = ("text",)  # the kinds of source it reads, the usual one first
-    target: str = "text"  # the kind of target it gives
-    span_metrics: tuple[str, ...] = ()  # reported, and the first of them chosen by, where tags mark spans
-    forced: tuple[str, ...] = ()  # reported too: how likely the right answers are, by forced decoding
-    reader: CorpusReader = EXAMPLES  # how its data is read: as examples, dialogs, or running text
-    lead: int | None = None  # what comes out is about what the source begins with: words of that baseline
+    metrics: tuple[str, ...]  # of outputs against references
+    metric: str  # selects the best weights on dev
+    multi_reference: bool = False  # rows with the same source are references of one example
+    sources: tuple[str, ...] = ("text",)  # kinds of source, the default first
+    target: str = "text"  # kind of target
+    span_metrics: tuple[str, ...] = ()  # added if tags mark spans; the first then selects
+    likelihood_metrics: tuple[str, ...] = ()  # of the references, by forced decoding
+    reader: CorpusReader = EXAMPLES  # reads examples, dialogs or running text
+    lead: int | None = None  # words of the lead baseline, which copies the beginning of the source
 
     @property
     def language_model(self) -> bool:
-        """Whether texts are scored and continued, as nothing goes in.
+        """Whether the task has no source: texts are scored and continued.
 
         >>> Task("lm", "", ("nats",), "nats", sources=("none",)).language_model
         True
@@ -42,34 +42,34 @@ class Task:
 
     @property
     def turns(self) -> bool:
-        """Whether examples are the turns of dialogs."""
+        """Whether examples are turns of dialogs."""
         return self.reader.dialogs
 
     @property
     def higher_is_better(self) -> bool:
-        """Which way is up for the metric that is chosen by."""
+        """Whether more is better in the metric that selects the best weights."""
         return higher_is_better(self.metric)
 
     @property
-    def figures(self) -> tuple[str, ...]:
-        """All that is reported.
+    def reported_metrics(self) -> tuple[str, ...]:
+        """All metrics, those of likelihood first.
 
-        >>> Task("reply", "", ("bleu",), "perplexity", forced=("perplexity",)).figures
+        >>> Task("reply", "", ("bleu",), "perplexity", likelihood_metrics=("perplexity",)).reported_metrics
         ('perplexity', 'bleu')
         """
-        return (*self.forced, *self.metrics)
+        return (*self.likelihood_metrics, *self.metrics)
 
     @property
-    def compared(self) -> str:
-        """What outputs, also those of baselines, are compared by: the metric that is chosen by, if it is of outputs.
+    def output_metric(self) -> str:
+        """The metric that compares outputs, such as those of baselines: `metric`, unless that is a likelihood.
 
-        >>> Task("reply", "", ("bleu",), "perplexity", forced=("perplexity",)).compared
+        >>> Task("reply", "", ("bleu",), "perplexity", likelihood_metrics=("perplexity",)).output_metric
         'bleu'
         """
-        return self.metrics[0] if self.metric in self.forced else self.metric
+        return self.metrics[0] if self.metric in self.likelihood_metrics else self.metric
 
     def declare(self) -> Iterator[Term]:
-        """The kinds of source and target that it takes, and what options of other parts ask a task for.
+        """Declare the kinds of source and target it takes, and what options of other parts need of a task.
 
         >>> [term.mend for term in Task("tag", "", (), "", sources=("words",)).declare() if isinstance(term, Needs)]
         ['source: <source>, but task tag reads words: set source: words', 'task tag gives text: set target: text']
@@ -85,16 +85,16 @@ class Task:
         yield Gives("task turns", self.turns)
         yield Gives("task lead", self.lead)
 
-    def marking(self, spans: bool) -> Task:
-        """The task with the figures of tags that mark spans, if they do.
+    def with_spans(self, spans: bool) -> Task:
+        """Return the task with its span metrics, if `spans`.
 
-        >>> Task("tag", "", ("tag_accuracy",), "tag_accuracy", span_metrics=("span_f1",)).marking(True).metric
+        >>> Task("tag", "", ("tag_accuracy",), "tag_accuracy", span_metrics=("span_f1",)).with_spans(True).metric
         'span_f1'
         """
         if not (spans and self.span_metrics):
             return self
         return replace(self, metrics=(*self.span_metrics, *self.metrics), metric=self.span_metrics[0], span_metrics=())
 
-    def measure(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-        """The figures of this task, in percent."""
+    def score(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the metrics of outputs against their references."""
         return score(self.metrics, predictions, references)

@@ -1,13 +1,13 @@
-"""Which of some labels a text has."""
+"""Text classification."""
 
 from windlass.tasks.base import Task
 
 CLASSIFY = Task(
     "classify",
-    "a text to one of some labels (topic, sentiment, spam, kind of question)",
+    "a text to a label (topic, sentiment, spam, question type)",
     metrics=("accuracy", "macro_f1"),
     metric="accuracy",
     sources=("text", "words"),
     target="label",
 )
-"""Classification: accuracy, and F1 as the mean over labels."""
+"""Text classification: accuracy and macro F1."""

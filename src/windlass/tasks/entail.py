@@ -1,13 +1,13 @@
-"""Whether one text follows from another."""
+"""Natural language inference."""
 
 from windlass.tasks.base import Task
 
 ENTAIL = Task(
     "entail",
-    "two texts to one of some labels (does the second follow from the first?)",
+    "a pair of texts to a label (does the second follow from the first?)",
     metrics=("accuracy", "macro_f1"),
     metric="accuracy",
     sources=("pair",),
     target="label",
 )
-"""Judging a pair: accuracy, and F1 as the mean over labels."""
+"""Natural language inference: accuracy and macro F1."""

@@ -1,4 +1,4 @@
-"""Any number of labels for a text."""
+"""Multi-label classification."""
 
 from windlass.tasks.base import Task
 
@@ -10,4 +10,4 @@ MULTILABEL = Task(
     sources=("text", "words", "document"),
     target="labels",
 )
-"""Multi-label classification: F1 over all assignments and over labels, and sets that are exactly right."""
+"""Multi-label classification: micro and macro F1, and exact match."""

@@ -1,16 +1,16 @@
-"""A sentence to its tree, and back."""
+"""Constituency parsing, and generation from trees."""
 
 from windlass.tasks.base import Task
 
 PARSE = Task(
     "parse",
-    "a sentence to its bracketed tree, which is always well-formed",
+    "a sentence to its bracketed tree, always well-formed",
     metrics=("bracket_f1", "bracket_precision", "bracket_recall", "well_formed", "accuracy"),
     metric="bracket_f1",
     sources=("words", "text"),
     target="tree",
 )
-"""Parsing as translation: F1 of labelled brackets, and whole trees that are right."""
+"""Parsing as sequence-to-sequence (Vinyals et al. 2015): F1 of labelled brackets, and exact trees."""
 
 UNPARSE = Task(
     "unparse",
@@ -18,4 +18,4 @@ UNPARSE = Task(
     metrics=("accuracy", "bleu", "chrf"),
     metric="bleu",
 )
-"""The way back: whole sentences that are right, BLEU and chrF2."""
+"""The reverse: exact sentences, BLEU and chrF2."""

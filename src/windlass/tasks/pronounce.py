@@ -1,11 +1,11 @@
-"""Letters to sounds."""
+"""Grapheme-to-phoneme conversion."""
 
 from windlass.tasks.base import Task
 
 PRONOUNCE = Task(
     "pronounce",
-    "spelling to phonemes, which are separated by spaces (cat -> k a t)",
+    "a spelling to phonemes separated by spaces (cat -> k a t)",
     metrics=("wer", "per"),
     metric="wer",
 )
-"""Pronunciation: word and phone error rate, as in the SIGMORPHON shared tasks."""
+"""Grapheme-to-phoneme conversion: word and phone error rate, as in the SIGMORPHON shared tasks."""

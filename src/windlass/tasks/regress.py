@@ -1,4 +1,4 @@
-"""A number for a text, or for two."""
+"""Regression from a text, or from a pair of texts."""
 
 from windlass.tasks.base import Task
 
@@ -10,14 +10,14 @@ REGRESS = Task(
     sources=("text", "words", "document"),
     target="number",
 )
-"""Regression: correlation with the right numbers, and the mean squared error."""
+"""Regression: Pearson and Spearman correlation, and mean squared error."""
 
 SIMILARITY = Task(
     "similarity",
-    "two texts to a number (how similar are they?)",
+    "a pair of texts to a number (how similar are they?)",
     metrics=("pearson", "spearman", "mse"),
     metric="pearson",
     sources=("pair",),
     target="number",
 )
-"""Regression from a pair of texts."""
+"""Semantic similarity: regression from a pair of texts."""

@@ -1,15 +1,15 @@
-"""What is said next."""
+"""Dialog response generation."""
 
 from windlass.data.corpus import DIALOGS
 from windlass.tasks.base import Task
 
 REPLY = Task(
     "reply",
-    "the next turn of a dialog, from the whole of it or from the last turn",
+    "the next turn of a dialog, from all turns before it or the last one",
     metrics=("bleu", "distinct_1", "distinct_2"),
     metric="perplexity",
-    forced=("perplexity",),
+    likelihood_metrics=("perplexity",),
     sources=("document", "text"),
     reader=DIALOGS,
 )
-"""Dialogs: how likely the right replies are, BLEU, and how varied replies are."""
+"""Dialog: perplexity of the references, BLEU, and the diversity of replies (distinct-n)."""

@@ -1,13 +1,13 @@
-"""What a text says, in short."""
+"""Summarisation."""
 
 from windlass.tasks.base import Task
 
 SUMMARISE = Task(
     "summarise",
-    "a text to its summary or headline; names that were never seen are copied",
+    "a text to its summary or headline; unknown names are copied",
     metrics=("rouge_1", "rouge_2", "rouge_l"),
     metric="rouge_l",
     sources=("text", "document"),
     lead=8,
 )
-"""Summaries and headlines: ROUGE beside that of the first words."""
+"""Summarisation: ROUGE, beside the lead baseline."""

@@ -1,4 +1,4 @@
-"""Any text to any text."""
+"""Sequence-to-sequence on any pairs of texts."""
 
 from windlass.tasks.base import Task
 
@@ -8,4 +8,4 @@ TEXT = Task(
     metrics=("accuracy", "cer", "chrf"),
     metric="cer",
 )
-"""The general task: whole outputs right, character error rate, and chrF2."""
+"""The general task: accuracy of whole outputs, character error rate, chrF2."""

@@ -1,11 +1,11 @@
-"""From one language to another."""
+"""Machine translation."""
 
 from windlass.tasks.base import Task
 
 TRANSLATE = Task(
     "translate",
-    "sentences from one language to another",
+    "a sentence from one language to another",
     metrics=("bleu", "bleu_lc", "chrf"),
     metric="bleu",
 )
-"""Translation: sacreBLEU, cased and lowercased, and chrF2."""
+"""Machine translation: sacreBLEU, cased and lowercased, and chrF2."""

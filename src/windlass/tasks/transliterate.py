@@ -1,12 +1,12 @@
-"""From one script to another."""
+"""Transliteration."""
 
 from windlass.tasks.base import Task
 
 TRANSLITERATE = Task(
     "transliterate",
-    "names from one script to another; a source may have several right answers, a row each",
+    "a name from one script to another; a source may have several references, a row each",
     metrics=("accuracy", "cer"),
     metric="accuracy",
-    several_answers=True,
+    multi_reference=True,
 )
 """Transliteration: accuracy of whole names, and character error rate."""

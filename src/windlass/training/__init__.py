@@ -1,1 +1,1 @@
-"""Training: the loop, and what it is made of."""
+"""Training: the loop and its parts."""

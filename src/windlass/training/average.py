@@ -1,4 +1,4 @@
-"""Averages of weights: what is evaluated and kept in place of the weights themselves."""
+"""Weight averaging: the weights that are evaluated and saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from windlass.core.weights import copied, weights
+from windlass.core.weights import clone_tensors, weights
 from windlass.recipe.train import AverageOptions, Checkpoints, Ema
 
 
@@ -22,19 +22,19 @@ class Average(Protocol):
     """
 
     def stepped(self, model: nn.Module) -> None:
-        """Take note of the weights after a step."""
+        """Update after a training step."""
 
     def now(self, model: nn.Module) -> dict[str, Tensor] | None:
-        """The weights to evaluate; None: the model's own."""
+        """The weights to evaluate; None for those of the model."""
 
     def evaluated(self, model: nn.Module) -> None:
-        """Take note that the model has been evaluated."""
+        """Update after an evaluation."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that is remembered, for a checkpoint."""
+        """The state, for a checkpoint."""
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what `tensors` gave."""
+        """Restore the state that `tensors` returned."""
 
 
 @singledispatch
@@ -58,31 +58,31 @@ def _(options: Checkpoints, model: nn.Module) -> Average:
 
 
 class Unaveraged:
-    """No average.
+    """No averaging.
 
     >>> Unaveraged().tensors()
     {}
     """
 
     def stepped(self, model: nn.Module) -> None:
-        """Nothing to note."""
+        """Nothing to update."""
 
     def now(self, model: nn.Module) -> None:
-        """The model's own weights."""
+        """None: the weights of the model."""
 
     def evaluated(self, model: nn.Module) -> None:
-        """Nothing to note."""
+        """Nothing to update."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Nothing."""
+        """No state."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Nothing to take up."""
+        """Nothing to restore."""
 
 
 class MovingAverage:
-    """a = d * a + (1 - d) * w after every step, d = min(decay, (1 + n) / (10 + n)) after n steps before it.
+    """Exponential moving average: a = d * a + (1 - d) * w, d = min(decay, (1 + n) / (10 + n)) after n steps.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.zeros_(layer.weight)
@@ -95,18 +95,18 @@ class MovingAverage:
 
     def __init__(self, decay: float, model: nn.Module):
         self.decay, self.updates = decay, 0
-        self.means = copied(weights(model))
+        self.means = clone_tensors(weights(model))
 
     @torch.no_grad()
     def stepped(self, model: nn.Module) -> None:
-        """Move towards the weights after a step."""
+        """Update the average."""
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        own = weights(model)
+        current = weights(model)
         floating = [name for name, mean in self.means.items() if mean.is_floating_point()]
-        torch._foreach_lerp_([self.means[n] for n in floating], [own[n] for n in floating], 1 - decay)
+        torch._foreach_lerp_([self.means[n] for n in floating], [current[n] for n in floating], 1 - decay)
         for name, mean in self.means.items():
             if not mean.is_floating_point():
-                mean.copy_(own[name])
+                mean.copy_(current[name])
         self.updates += 1
 
     def now(self, model: nn.Module) -> dict[str, Tensor]:
@@ -114,22 +114,22 @@ class MovingAverage:
         return self.means
 
     def evaluated(self, model: nn.Module) -> None:
-        """Nothing to note."""
+        """Nothing to update."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """The average, and of how many steps it is."""
+        """The average and its number of updates."""
         named = {f"weights/{name}": mean for name, mean in self.means.items()}
         return {"updates": torch.tensor(self.updates), **named}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up an average where it was left."""
+        """Restore the average."""
         self.updates = int(tensors["updates"])
         for name, mean in self.means.items():
             mean.copy_(tensors[f"weights/{name}"])
 
 
 class CheckpointMean:
-    """The mean of the weights at the last `count` evaluations, the present one among them.
+    """Checkpoint averaging: the mean of the weights at the last `count` evaluations, including the current one.
 
     >>> layer, average = nn.Linear(1, 1, bias=False), CheckpointMean(2)
     >>> for value in (1.0, 2.0, 5.0):
@@ -146,28 +146,28 @@ class CheckpointMean:
         self.kept: list[dict[str, Tensor]] = []
 
     def stepped(self, model: nn.Module) -> None:
-        """Nothing to note."""
+        """Nothing to update."""
 
     @torch.no_grad()
     def now(self, model: nn.Module) -> dict[str, Tensor]:
-        """The mean if the model were evaluated as it stands."""
-        own = weights(model)
-        among = [*self.kept[-(self.count - 1) :], own]
+        """The mean, if the model were evaluated now."""
+        current = weights(model)
+        averaged = [*self.kept[-(self.count - 1) :], current]
         return {
-            name: torch.stack([one[name] for one in among]).mean(0) if value.is_floating_point() else value.clone()
-            for name, value in own.items()
+            name: torch.stack([one[name] for one in averaged]).mean(0) if value.is_floating_point() else value.clone()
+            for name, value in current.items()
         }
 
     def evaluated(self, model: nn.Module) -> None:
-        """Keep the weights of an evaluation, and let go of one too old to be needed."""
-        self.kept = [*self.kept, copied(weights(model))][-(self.count - 1) :]
+        """Keep the weights of this evaluation, and drop the oldest."""
+        self.kept = [*self.kept, clone_tensors(weights(model))][-(self.count - 1) :]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights that are kept, oldest first."""
+        """The kept weights, oldest first."""
         return {f"{n}/{name}": value for n, one in enumerate(self.kept) for name, value in one.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up the weights that were kept."""
+        """Restore the kept weights."""
         kept: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             n, _, name = key.partition("/")

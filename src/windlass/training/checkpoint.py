@@ -1,6 +1,6 @@
-"""Checkpoints: one file each, written so that a kill at any moment leaves a good one, and never unpickled.
+"""Checkpoints: one file each, written atomically, without pickle.
 
-A file is what `core/tensors.py` writes: safetensors with a JSON note and a hash over both.
+A file is what `core/tensors.py` writes: safetensors with JSON metadata and a checksum over both.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from windlass.core.errors import BundleError, TrainingError
 from windlass.core.tensors import read_tensors, write_tensors
 
 VERSION = 1
-KEEP = 2  # so that there is one to fall back on
+KEEP = 2  # one to fall back on
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds, and which newer ones were too damaged to use.
+    """The content of a checkpoint, and the newer ones that are damaged.
 
     >>> Checkpoint(Path("checkpoint-000000007.safetensors"), {}, {"step": 7}, ()).data["step"]
     7
@@ -36,22 +36,22 @@ class Checkpoint:
     damaged: tuple[Path, ...]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with `prefix/`, without it."""
+        """Return the tensors named `prefix/...`, without the prefix."""
         return {n.removeprefix(f"{prefix}/"): t for n, t in self.tensors.items() if n.startswith(f"{prefix}/")}
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, newest first.
+    """Return the checkpoints of a folder, newest first.
 
     >>> checkpoints(Path("no/such/folder"))
     []
     """
-    found = {p: int(m[1]) for p in folder.glob("*") if (m := NAME.fullmatch(p.name))}
-    return sorted(found, key=lambda p: found[p], reverse=True)
+    steps = {p: int(m[1]) for p in folder.glob("*") if (m := NAME.fullmatch(p.name))}
+    return sorted(steps, key=lambda p: steps[p], reverse=True)
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], data: Mapping[str, Any]) -> Path:
-    """Write the checkpoint of a step, then remove all but the newest two.
+    """Write a checkpoint, then remove all but the newest two.
 
     >>> import torch
     >>> from tempfile import mkdtemp
@@ -64,7 +64,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], data: Mapping[s
         write_tensors(path, dict(tensors), {"version": VERSION, "data": dict(data)})
     except OSError as error:
         raise TrainingError(
-            f"{path}: cannot write the checkpoint ({error}); make room or choose another folder, then resume"
+            f"{path}: cannot write the checkpoint ({error}); free some space or choose another folder, then resume"
         ) from error
     for old in checkpoints(folder)[KEEP:]:
         old.unlink()
@@ -72,7 +72,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], data: Mapping[s
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint and check its hash; return its tensors and data.
+    """Read a checkpoint, verify its checksum, and return its tensors and data.
 
     >>> import torch
     >>> from tempfile import mkdtemp
@@ -81,25 +81,25 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     ([1.0, 1.0], {'epoch': 1})
     """
     try:
-        tensors, note = read_tensors(path)
+        tensors, metadata = read_tensors(path)
     except BundleError as error:
         raise TrainingError(str(error)) from None
-    if note.get("version") != VERSION:
+    if metadata.get("version") != VERSION:
         raise TrainingError(
-            f"{path}: checkpoint format {note.get('version')}, but this version of Windlass reads {VERSION}"
+            f"{path}: checkpoint format {metadata.get('version')}, but this version of Windlass reads {VERSION}"
         )
-    return tensors, note["data"]
+    return tensors, metadata["data"]
 
 
 def load_newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
-    """Read the newest good checkpoint of a folder; warn of a damaged one and take the one before it.
+    """Read the newest valid checkpoint of a folder; warn about damaged ones and fall back to the one before.
 
     >>> load_newest(Path("no/such/folder"), print) is None
     True
     """
-    found = checkpoints(folder)
+    paths = checkpoints(folder)
     damaged: list[Path] = []
-    for path in found:
+    for path in paths:
         try:
             tensors, data = load(path)
         except TrainingError as error:
@@ -107,15 +107,20 @@ def load_newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
             damaged.append(path)
         else:
             return Checkpoint(path, tensors, data, tuple(damaged))
-    if found:
-        raise TrainingError(f"{folder}: none of its {len(found)} checkpoints can be read; train anew in another folder")
+    if paths:
+        raise TrainingError(f"{folder}: none of its {len(paths)} checkpoints can be read; restart in another folder")
     return None
 
 
 def set_aside(paths: tuple[Path, ...]) -> None:
-    """Rename damaged checkpoints, so that they do not count among the newest.
+    """Rename damaged checkpoints, so that they are not found again.
 
-    >>> set_aside(())
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "checkpoint-000000007.safetensors"
+    >>> path.touch()
+    >>> set_aside((path,))
+    >>> checkpoints(path.parent)
+    []
     """
     for path in paths:
         os.replace(path, path.with_name(path.name + ".damaged"))

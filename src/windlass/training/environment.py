@@ -1,4 +1,4 @@
-"""What a run ran on, for its folder."""
+"""The environment of a run, for its folder."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ PACKAGES = ("windlass", "torch", "numpy", "tokenizers", "safetensors", "pydantic
 
 
 def environment(device: str = "cpu") -> dict[str, str | int | dict[str, str]]:
-    """Versions, machine and threads, ready for JSON.
+    """Return versions, machine and threads as JSON values.
 
     >>> sorted(environment())
     ['cores', 'device', 'machine', 'packages', 'platform', 'processor', 'python', 'threads']
     """
-    place = torch.device(device)
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else device
+    name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),

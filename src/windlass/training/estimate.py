@@ -1,4 +1,4 @@
-"""Before training: how much time and memory it will take, by trying a few batches and leaving no trace."""
+"""Estimate the time and memory of a run from a few batches, without side effects."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch
-from windlass.core.weights import copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, weights
 from windlass.data.loader import Loader
 from windlass.recipe.train import TrainOptions
-from windlass.training.loop import Batches
-from windlass.training.progress import duration
-from windlass.training.randomness import untouched_randomness
+from windlass.training.loop import BatchLoader
+from windlass.training.progress import format_duration
+from windlass.training.rng import fork_rng
 
-TRIED = 4  # batches timed, spread over an epoch
+PROBES = 4  # batches timed, spread over an epoch
 MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, evaluation apart.
+    """Expected time and memory of a run, without evaluation.
 
     >>> print(Estimate(parameters=1_200_000, batches=50, epochs=20, seconds=10.0, megabytes=180.0).render())
     1.2M parameters; about 10s an epoch of 50 batches, at most 3m20s for 20 epochs, without evaluation;
@@ -34,15 +34,15 @@ class Estimate:
     """
 
     parameters: int
-    batches: int  # in an epoch
+    batches: int  # per epoch
     epochs: int
-    seconds: float  # an epoch
-    megabytes: float  # weights, gradients, optimiser, averages and the largest batch
-    minutes: float | None = None  # the limit, if there is one
+    seconds: float  # per epoch
+    megabytes: float  # weights, gradients, optimiser, averages and the activations of the largest batch
+    minutes: float | None = None  # the time limit
 
     @property
     def total(self) -> float:
-        """Seconds for the whole run, unless it ends early."""
+        """Seconds of the whole run, without early stopping."""
         whole = self.seconds * self.epochs
         return whole if self.minutes is None else min(whole, 60 * self.minutes)
 
@@ -50,14 +50,14 @@ class Estimate:
         """The estimate as a sentence."""
         size = f"{self.parameters / 1e6:.1f}M" if self.parameters >= 1e5 else f"{self.parameters:,}"
         return (
-            f"{size} parameters; about {duration(self.seconds)} an epoch of {self.batches} batches, "
-            f"at most {duration(self.total)} for {self.epochs} epochs, without evaluation; "
+            f"{size} parameters; about {format_duration(self.seconds)} an epoch of {self.batches} batches, "
+            f"at most {format_duration(self.total)} for {self.epochs} epochs, without evaluation; "
             f"about {self.megabytes:.0f} MB of memory on top of the program and the data"
         )
 
 
-def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: str = "cpu") -> Estimate:
-    """Try a few typical batches and the largest; weights, gradients and random numbers stay as they were.
+def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, device: str = "cpu") -> Estimate:
+    """Run the largest batch and a few typical ones; weights, gradients and random states are preserved.
 
     >>> from windlass.core.records import Scored
     >>> from windlass.data import Sides
@@ -72,96 +72,96 @@ def estimate(model: nn.Module, loader: Batches, options: TrainOptions, device: s
     >>> estimate(Unigram(), sides.loader([sides.encode("a", "b")], 8), TrainOptions(epochs=2)).parameters
     8
     """
-    sizes = loader.cells(0) if isinstance(loader, Loader) else [_cells(batch) for batch in loader.epoch(0)]
+    sizes = loader.cells(0) if isinstance(loader, Loader) else [_padded_size(batch) for batch in loader.epoch(0)]
     if not sizes:
         raise TrainingError("there is no training data: the loader has no batches")
     count = len(sizes)
-    own = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
+    sampling_prob = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
     model.to(device)
-    with unchanged(model):
+    with preserve(model):
         model.train()
         largest = _batch(loader, sizes.index(max(sizes)), device)
-        saved = _saved_bytes(model, largest, own)  # this one also warms up
-        seconds = [_seconds(model, _batch(loader, n, device), own) for n in typical(count)]
+        activations = _activation_bytes(model, largest, sampling_prob)  # also warms up
+        seconds = [_step_seconds(model, _batch(loader, n, device), sampling_prob) for n in probe_batches(count)]
     tensors = weights(model).values()
     size = sum(t.numel() * t.element_size() for t in tensors)
-    # The gradient of an activation is alive beside it only for a moment, so half as much again is ample.
-    peak = size * _copies(options) + 1.5 * saved
+    # Gradients of activations are freed as the backward pass proceeds, so half as much again is ample.
+    peak = size * _weight_copies(options) + 1.5 * activations
     return Estimate(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         batches=count,
         epochs=options.epochs,
-        seconds=median(seconds) * count,  # one batch may have been held up
+        seconds=median(seconds) * count,  # robust against one slow batch
         megabytes=peak / MEGABYTE,
         minutes=options.minutes,
     )
 
 
-def typical(count: int) -> list[int]:
-    """A few batches spread over an epoch of `count`.
+def probe_batches(count: int) -> list[int]:
+    """Return the numbers of a few batches, spread over an epoch of `count`.
 
-    >>> typical(100)
+    >>> probe_batches(100)
     [12, 37, 62, 87]
     """
-    return sorted({n * count // TRIED + count // (2 * TRIED) for n in range(TRIED)})
+    return sorted({n * count // PROBES + count // (2 * PROBES) for n in range(PROBES)})
 
 
-def _cells(batch: Batch) -> int:
-    """How much a batch costs: all its places, padding too."""
+def _padded_size(batch: Batch) -> int:
+    """Return the number of positions of a batch, padding included."""
     sides = [*batch.inputs.values(), *([batch.target] if batch.target is not None else [])]
     return sum(side.values.numel() for side in sides)
 
 
-def _batch(loader: Batches, number: int, device: str) -> Batch:
+def _batch(loader: BatchLoader, number: int, device: str) -> Batch:
     return next(loader.epoch(0, start=number)).to(device)
 
 
-def _copies(options: TrainOptions) -> int:
-    """How many times the weights are held: themselves, gradients, the best, and what the options add."""
+def _weight_copies(options: TrainOptions) -> int:
+    """How many tensors of the weights' size are held: weights, gradients, the best, optimiser state, averages."""
     return 3 + options.optimiser.moments + options.average.copies
 
 
-def _saved_bytes(model: nn.Module, batch: Batch, own: float) -> int:
-    """What the backward pass needs from the forward pass, weights apart."""
-    known = {t.untyped_storage().data_ptr() for t in weights(model).values()}
+def _activation_bytes(model: nn.Module, batch: Batch, sampling_prob: float) -> int:
+    """The memory that the forward pass saves for the backward pass, without weights."""
+    weight_storage = {t.untyped_storage().data_ptr() for t in weights(model).values()}
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in known:
+        if storage.data_ptr() not in weight_storage:
             sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # the tensor itself would hold its own graph alive
+        return tensor.detach()  # the tensor itself would keep its graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(batch, sampling_prob=own)
+        model(batch, sampling_prob=sampling_prob)
     return sum(sizes.values())
 
 
-def _seconds(model: nn.Module, batch: Batch, own: float) -> float:
-    trained = [p for p in model.parameters() if p.requires_grad]
+def _step_seconds(model: nn.Module, batch: Batch, sampling_prob: float) -> float:
+    trainable = [p for p in model.parameters() if p.requires_grad]
     began = time.perf_counter()
-    gradients = torch.autograd.grad(model(batch, sampling_prob=own).mean, trained, allow_unused=True)
-    found = next((g for g in gradients if g is not None), None)
-    if found is not None:
-        found.sum().item()  # waits for a device that works on its own
+    gradients = torch.autograd.grad(model(batch, sampling_prob=sampling_prob).mean, trainable, allow_unused=True)
+    gradient = next((g for g in gradients if g is not None), None)
+    if gradient is not None:
+        gradient.sum().item()  # synchronises an asynchronous device
     return time.perf_counter() - began
 
 
 @contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Whatever happens inside, the model and the generators are left as they were.
+def preserve(model: nn.Module) -> Iterator[None]:
+    """Restore the weights, the mode and the random states after the block.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> before = layer.weight.item()
-    >>> with unchanged(layer):
+    >>> with preserve(layer):
     ...     _ = nn.init.constant_(layer.weight, 5.0)
     >>> layer.weight.item() == before
     True
     """
-    training, before = model.training, copied(weights(model))
+    training, before = model.training, clone_tensors(weights(model))
     try:
-        with untouched_randomness():
+        with fork_rng():
             yield
     finally:
-        put(model, before)
+        set_weights(model, before)
         model.train(training)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop, granted when the run is in a state to be saved."""
+"""Graceful stop: Ctrl-C and SIGTERM request a stop, which the run follows when its state can be saved."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Stop:
-    """Whether someone wants the run to stop.
+class StopRequest:
+    """Whether the run should stop.
 
-    >>> stop = Stop()
-    >>> with stop.at_once():
-    ...     stop.asked
+    >>> stop = StopRequest()
+    >>> with stop.immediately():
+    ...     stop.requested
     False
     """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._at_once = False
+        self.requested = False
+        self._immediate = False
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Inside, the first signal raises KeyboardInterrupt too: nothing there needs to be finished."""
-        self._at_once = not self.asked
+    def immediately(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at the first signal inside the block, because nothing in it needs to finish."""
+        self._immediate = not self.requested
         try:
             yield
         finally:
-            self._at_once = False
+            self._immediate = False
 
-    def signalled(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal: the first one asks, a second Ctrl-C quits."""
-        again = self.asked and number == signal.SIGINT
-        self.asked = True
-        if again or self._at_once:
-            self._at_once = False
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: the first requests a stop, a second Ctrl-C quits."""
+        second = self.requested and number == signal.SIGINT
+        self.requested = True
+        if second or self._immediate:
+            self._immediate = False
             raise KeyboardInterrupt
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stop]:
-    """Inside, Ctrl-C and SIGTERM ask to stop. A thread other than the main one takes no signals.
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Turn Ctrl-C and SIGTERM into a stop request inside the block. Only the main thread receives signals.
 
     >>> import os
     >>> with stop_on_signals() as stop:
     ...     os.kill(os.getpid(), signal.SIGINT)
-    ...     stop.asked
+    ...     stop.requested
     True
     """
-    stop = Stop()
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop.signalled) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop.handle_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

@@ -1,9 +1,9 @@
-"""Lazy Adam: only the embedding rows that a batch has looked up are updated.
+"""Lazy Adam: only the embedding rows that occur in a batch are updated.
 
-Of a table of 64,000 rows a batch looks up a few hundred. Adam updates all of them: its averages move where the gradient
-is zero, and so do the weights. Here a row that was not looked up stays, weights and averages; the next time it is
-looked up it goes on from there. The number of steps, for bias correction, counts for the whole table. This is what
-`torch.optim.SparseAdam` does; it is another optimiser than Adam, not a faster way to the same weights.
+A batch contains a few hundred rows of a table of 64,000. Adam updates all rows, because its moments decay where the
+gradient is zero too, and so the weights move. Lazy Adam leaves the weights and moments of the other rows unchanged.
+The step count of the bias correction is that of the whole table. `torch.optim.SparseAdam` does the same. It is a
+different optimiser from Adam, not a faster way to the same weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.nn.embedding import Embedding
 
 
 def make_sparse(model: nn.Module) -> list[nn.Parameter]:
-    """Let the embeddings of a model have sparse gradients; return their tables.
+    """Switch the embeddings of a model to sparse gradients; return their tables.
 
     A table shared with an output layer is left out: the output layer uses every row.
 
@@ -38,13 +38,13 @@ def make_sparse(model: nn.Module) -> list[nn.Parameter]:
             tables.append(table)
     if not tables:
         raise TrainingError(
-            "train.optimiser.lazy: no embedding of this model has a table of its own that is trained: leave it out"
+            "train.optimiser.lazy: this model has no trainable embedding that is not tied: leave it out"
         )
     return tables
 
 
 def make_dense(model: nn.Module) -> None:
-    """Let the embeddings of a model have dense gradients again.
+    """Switch the embeddings of a model back to dense gradients.
 
     >>> embedding = Embedding(nn.Parameter(torch.eye(3)))
     >>> embedding.sparse = True
@@ -87,7 +87,7 @@ def lazy(kind: type[torch.optim.Adam]) -> type[torch.optim.Adam]:
 
 @torch.no_grad()
 def _update_rows(table: nn.Parameter, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
-    """One step of Adam for the rows that have a gradient; the first step fills `state`."""
+    """One step of Adam for the rows that have a gradient; an empty `state` is initialised."""
     gradient = gradient.coalesce()
     if not state:
         state["step"] = torch.zeros((), dtype=torch.float32)
@@ -101,27 +101,27 @@ def _update_rows(table: nn.Parameter, gradient: Tensor, state: dict[str, Tensor]
     v = state["exp_avg_sq"][rows].mul_(b2).addcmul_(g, g, value=1 - b2)
     state["exp_avg"][rows] = m
     state["exp_avg_sq"][rows] = v
-    spread = v.div_(1 - b2**t).sqrt_().add_(group["eps"])
-    table.index_add_(0, rows, m.div_(spread), alpha=-group["lr"] / (1 - b1**t))
+    denominator = v.div_(1 - b2**t).sqrt_().add_(group["eps"])
+    table.index_add_(0, rows, m.div_(denominator), alpha=-group["lr"] / (1 - b1**t))
 
 
-def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
-    """Scale gradients down to a length, some of which may be sparse; return how long they were.
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
+    """Clip gradients, dense or sparse, by their global norm; return the norm before clipping.
 
     >>> p = nn.Parameter(torch.zeros(2, 1))
     >>> p.grad = torch.sparse_coo_tensor([[0, 0]], [[3.0], [5.0]], (2, 1))
-    >>> clip([p], 4.0).item(), [round(g, 3) for g in p.grad.to_dense().flatten().tolist()]
+    >>> clip_gradients([p], 4.0).item(), [round(g, 3) for g in p.grad.to_dense().flatten().tolist()]
     (8.0, [4.0, 0.0])
     """
-    parts = []
+    gradients = []
     for p in parameters:
         if p.grad is not None and p.grad.is_sparse:
-            p.grad = p.grad.coalesce()  # or the parts of a row that came twice would count one by one
-            parts.append(p.grad.values())
+            p.grad = p.grad.coalesce()  # sums the duplicates of a row
+            gradients.append(p.grad.values())
         elif p.grad is not None:
-            parts.append(p.grad)
-    length = nn.utils.get_total_norm(parts)
-    scale = most / (length + 1e-6)
-    if scale < 1:  # or all gradients would be read and written for nothing
-        torch._foreach_mul_(parts, scale)
-    return length
+            gradients.append(p.grad)
+    norm = nn.utils.get_total_norm(gradients)
+    scale = max_norm / (norm + 1e-6)
+    if scale < 1:  # saves a pass over all gradients
+        torch._foreach_mul_(gradients, scale)
+    return norm

@@ -1,8 +1,7 @@
-"""The loop: steps, evaluations, checkpoints, and an end.
+"""The training loop: steps, evaluations, checkpoints.
 
-Everything a run does next depends only on its weights, its optimiser, its average, the random number
-generators, what running text carries on, and a `State`. A checkpoint holds exactly these, so a run that goes
-on from one makes the same steps bit by bit.
+What a run does next depends only on its weights, optimiser, weight average, random number generators, the carry of
+running text, and a `RunState`. A checkpoint holds exactly these, so a resumed run makes bit-identical steps.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry
-from windlass.core.weights import applied, copied, put, weights
+from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.nn.fast.memory import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
-from windlass.training.interrupt import Stop, stop_on_signals
-from windlass.training.lazy import clip, make_dense
-from windlass.training.observe import Fitted, Observer, Plan, Reason, Row, Step
+from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
+from windlass.training.interrupt import StopRequest, stop_on_signals
+from windlass.training.lazy import clip_gradients, make_dense
+from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step, StopReason
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
-from windlass.training.randomness import random_state, restore_random, seed_all, untouched_randomness
 from windlass.training.resume import changes
-from windlass.training.state import State, Tally, append_row, write_rows
-from windlass.training.team import Alone, Gradients, Team
+from windlass.training.rng import fork_rng, restore_rng, rng_state, seed_all
+from windlass.training.state import RunState, Tally, append_row, write_rows
 
 
-class Batches(Protocol):
-    """Where batches come from; the plan of an epoch depends on its number only.
+class BatchLoader(Protocol):
+    """A source of batches; the batches of an epoch depend only on its number.
 
     >>> from windlass.data import Sides
-    >>> source: Batches = Sides.tiny().loader([], batch_tokens=8)
+    >>> loader: BatchLoader = Sides.tiny().loader([], batch_tokens=8)
     """
 
     def batches(self, number: int) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from `start` on."""
+        """The batches of an epoch, from number `start`."""
 
 
 def fit(
     model: nn.Module,
-    loader: Batches,
+    loader: BatchLoader,
     evaluate: Callable[[nn.Module], dict[str, float]],
     metric: str,
     higher_is_better: bool,
@@ -61,16 +60,15 @@ def fit(
     seed: int,
     device: str = "cpu",
     resume: bool = False,
-    gradients: Gradients | None = None,
-) -> Fitted:
+    compute_gradients: ComputeGradients | None = None,
+) -> FitResult:
     """Train a model and leave its best weights in it.
 
-    `evaluate` gets the model with the weights to judge (averaged where averaging is on), in eval mode and
-    without gradients. `save_best` gets the same each time the dev metric is the best so far, and once more
-    after a resume. `folder` gets the checkpoints and metrics.jsonl. With `resume` the run goes on from the
-    newest good checkpoint there, or begins where there is none; without it, a folder with checkpoints is
-    refused. With `minutes` it stops in time for a last evaluation that takes as long as the one before.
-    `gradients` computes them where this process does not do it alone (see `team.py`).
+    `evaluate` is called with the model in eval mode, without gradients, with averaged weights if averaging is on.
+    `save_best` is called the same way whenever the dev metric improves, and again after a resume. Checkpoints and
+    metrics.jsonl are written to `folder`. With `resume`, the run continues from the newest valid checkpoint, or starts
+    if there is none; without it, a folder with checkpoints is an error. A time limit (`minutes`) leaves time for a
+    final evaluation as long as the last one. `compute_gradients` defaults to this process alone.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.core.records import Scored
@@ -85,17 +83,17 @@ def fit(
     ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
     >>> sides = Sides.tiny()
     >>> loader = sides.loader([sides.encode("a", "b")], batch_tokens=8, seed=1, shuffle=True)
-    >>> fitted = fit(
+    >>> result = fit(
     ...     Unigram(), loader, lambda m: {"score": m.logits[6].item()}, "score", True, TrainOptions(epochs=2),
     ...     Path(mkdtemp()), Silent(), lambda m, scores: None, seed=1)
-    >>> fitted.steps, fitted.reason
+    >>> result.steps, result.reason
     (2, 'epochs')
     """
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     newest = load_newest(folder, observer.note) if resume else None
     if not resume and checkpoints(folder):
-        raise TrainingError(f"{folder}: holds the checkpoints of a run; resume it or choose another folder")
+        raise TrainingError(f"{folder}: already has checkpoints of a run; resume it or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     model.to(device).train()
     prepare_training()
@@ -113,14 +111,14 @@ def fit(
             seed,
             device,
             stop,
-            gradients or Alone(model),
+            compute_gradients or SingleProcess(model),
         )
         if newest is None:
-            run.begin()
+            run.start()
         else:
-            run.take_up(newest)
+            run.resume(newest)
         try:
-            return run.go()
+            return run.train()
         except BaseException:
             observer.failed()
             raise
@@ -131,7 +129,7 @@ def fit(
 @dataclass
 class _Run:
     model: nn.Module
-    loader: Batches
+    loader: BatchLoader
     evaluate: Callable[[nn.Module], dict[str, float]]
     metric: str
     higher_is_better: bool
@@ -141,66 +139,65 @@ class _Run:
     save_best: Callable[[nn.Module, dict[str, float]], None]
     seed: int
     device: str
-    stop: Stop
-    gradients: Gradients
+    stop: StopRequest
+    compute_gradients: ComputeGradients
 
     def __post_init__(self) -> None:
         model, loader, options, folder = self.model, self.loader, self.options, self.folder
-        first = loader.batches(0)
-        if not first:
+        self.batches = loader.batches(0)  # in this epoch
+        if not self.batches:
             raise TrainingError("there is no training data: the loader has no batches")
-        self.total = first * options.epochs
-        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.total_steps = self.batches * options.epochs
+        self.trainable = [p for p in model.parameters() if p.requires_grad]
         self.optimiser = build_optimiser(options.optimiser, model)
         self.average = build_average(options.average, model)
-        self.state = State()
+        self.state = RunState()
         self.best: dict[str, Tensor] = {}  # the weights of the best evaluation
-        self.coming: Iterator[Batch] | None = None  # the rest of this epoch
-        self.carry: Carry | None = None  # where running text stands
-        self.batches = first  # in this epoch
+        self.remaining: Iterator[Batch] | None = None  # the rest of this epoch
+        self.carry: Carry | None = None  # the state of running text after the last batch
         self.log = folder / "metrics.jsonl"
         self.clock = self.saved_at = time.monotonic()
 
-    # -- beginning, and going on
+    # -- start and resume
 
-    def begin(self) -> None:
+    def start(self) -> None:
         seed_all(self.seed)
         write_rows(self.log, [])
-        if self.options.schedule.warmup >= self.total:
+        if self.options.schedule.warmup >= self.total_steps:
             self.observer.note(
-                f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total}: "
-                f"the learning rate never stays at its height; lower the warm-up"
+                f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total_steps}: "
+                f"training ends during the warm-up; shorten it"
             )
 
-    def take_up(self, checkpoint: Checkpoint) -> None:
-        self.state = State.of(checkpoint.data["state"])
+    def resume(self, checkpoint: Checkpoint) -> None:
+        self.state = RunState.from_dict(checkpoint.data["state"])
         changed = changes(checkpoint.path, checkpoint.data["facts"], self._facts())
         if changed:
-            self.observer.note(f"this will not be exactly the run that began: {'; '.join(changed)}")
-        put(self.model, checkpoint.under("model"))
+            self.observer.note(f"the resumed run will differ from an uninterrupted one: {'; '.join(changed)}")
+        set_weights(self.model, checkpoint.under("model"))
         restore_optimiser(self.optimiser, self.model, checkpoint.under("optimiser"))
         self.average.restore(checkpoint.under("average"))
         self.best = {n: t.to(self.device) for n, t in checkpoint.under("best").items()}
         self.carry = Carry.of({n: t.to(self.device) for n, t in checkpoint.under("carry").items()})
         self.batches = self.loader.batches(self.state.epoch)
-        restore_random(checkpoint.under("random"))
+        restore_rng(checkpoint.under("random"))
         set_aside(checkpoint.damaged)
-        for part in self.folder.glob("checkpoint-*.part"):  # a kill during a write left it
+        for part in self.folder.glob("checkpoint-*.part"):  # left by a kill during a write
             part.unlink()
         write_rows(self.log, self.state.rows)
         if self.state.best is not None:
             self._save_best_again(self.state.best)
-        self.observer.note(f"going on from {checkpoint.path.name}: epoch {self.epochs_done():.2f}")
+        self.observer.note(f"resuming from {checkpoint.path.name}: epoch {self.epochs_done():.2f}")
 
     def _facts(self) -> dict[str, Any]:
-        """What a run that goes on should have in common with the one that began."""
+        """What a resumed run should have in common with the original one."""
         return {
             "options": self.options.model_dump(mode="json"),
             "seed": self.seed,
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
             "threads": torch.get_num_threads(),
-            "processes": 1 + len(self.gradients.members) if isinstance(self.gradients, Team) else 1,
+            "processes": self._processes(),
             "torch": torch.__version__,
         }
 
@@ -211,24 +208,24 @@ class _Run:
             "average": self.average.tensors(),
             "best": self.best,
             "carry": self.carry.tensors() if self.carry else {},
-            "random": random_state(),
+            "random": rng_state(),
         }
         tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
         self._tick()
-        path = save(self.folder, self.state.step, tensors, {"state": self.state.data(), "facts": self._facts()})
+        path = save(self.folder, self.state.step, tensors, {"state": self.state.to_dict(), "facts": self._facts()})
         self.saved_at = time.monotonic()
         return path
 
     # -- the loop
 
-    def go(self) -> Fitted:
+    def train(self) -> FitResult:
         state, options = self.state, self.options
         self.clock = self.saved_at = time.monotonic()
-        plan = Plan(self.total, state.step, options.epochs, options.minutes, state.seconds, self.metric)
-        self._tell(lambda: self.observer.started(plan))
+        plan = RunPlan(self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric)
+        self._notify(lambda: self.observer.started(plan))
         while True:
-            reason = self._reason()
-            due = reason is not None or self._evaluation_step()
+            reason = self._stop_reason()
+            due = reason is not None or self._evaluation_due()
             if due and reason != "interrupted" and state.evaluated != state.step:
                 self._evaluate()
                 continue
@@ -240,18 +237,18 @@ class _Run:
         if reason == "interrupted":
             self.checkpoint()
         if self.best:
-            put(self.model, self.best)
+            set_weights(self.model, self.best)
         self.model.eval()
         self._tick()
         newest = next(iter(checkpoints(self.folder)), None)
-        fitted = Fitted(state.best, state.best_step, state.step, self.epochs_done(), state.seconds, reason, newest)
-        self.observer.ended(fitted)
-        return fitted
+        result = FitResult(state.best, state.best_step, state.step, self.epochs_done(), state.seconds, reason, newest)
+        self.observer.ended(result)
+        return result
 
-    def _reason(self) -> Reason | None:
-        """Why the run is over, if it is."""
+    def _stop_reason(self) -> StopReason | None:
+        """Why the run ends now; None if it continues."""
         state, options = self.state, self.options
-        if self.stop.asked:
+        if self.stop.requested:
             return "interrupted"
         if state.epoch >= options.epochs:
             return "epochs"
@@ -262,78 +259,77 @@ class _Run:
             return "minutes"
         return None
 
-    def _evaluation_step(self) -> bool:
+    def _evaluation_due(self) -> bool:
         if self.options.evaluate_steps is None:
             return self.state.batch == 0
         return self.state.step % self.options.evaluate_steps == 0
 
     def _step(self) -> None:
         state, options, began = self.state, self.options, time.monotonic()
-        if self.coming is None:
+        if self.remaining is None:
             self.batches = self.loader.batches(state.epoch)
-            self.coming = self.loader.epoch(state.epoch, state.batch)
-        batch = next(self.coming).to(self.device)
-        own = options.sampling.probability(state.step, self.epochs_done())
+            self.remaining = self.loader.epoch(state.epoch, state.batch)
+        batch = next(self.remaining).to(self.device)
+        sampling_prob = options.sampling.probability(state.step, self.epochs_done())
         lr = options.optimiser.lr
-        state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total, state.plateau)
-        scored = self.gradients(batch, own, state.step, self.carry)
-        # An infinite limit scales by 1, so that one line both measures and clips.
-        norm = clip(self.trained, options.clip or math.inf)
+        state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total_steps, state.plateau)
+        scored = self.compute_gradients(batch, sampling_prob, state.step, self.carry)
+        norm = clip_gradients(self.trainable, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}
         values = torch.stack([t.detach().double() for t in (norm, scored.count, *sums.values())]).tolist()
-        length, tokens = values[0], int(values[1])
+        grad_norm, tokens = values[0], int(values[1])
         loss = values[2] / max(1, tokens)
-        wrong = state.watch(loss, length)
-        if wrong is not None:
-            raise self._refuse(wrong)  # before the weights are touched
+        problem = state.check_divergence(loss, grad_norm)
+        if problem is not None:
+            raise self._divergence_error(problem)  # before the weights change
         set_rate(self.optimiser, state.rate)
         self.optimiser.step()
-        # A fused optimiser writes without counting it, and packed weights are renewed by that count.
-        torch.autograd.graph.increment_version(self.trained)
+        # Fused optimisers do not bump the version counter, which tells evaluation that packed weights are stale.
+        torch.autograd.graph.increment_version(self.trainable)
         self.average.stepped(self.model)
         self.carry = scored.carry
         state.step += 1
         state.batch += 1
         if state.batch == self.batches:
-            state.epoch, state.batch, self.coming, self.carry = state.epoch + 1, 0, None, None
-        state.tally.add(dict(zip(sums, values[2:], strict=True)), tokens, length, time.monotonic() - began)
+            state.epoch, state.batch, self.remaining, self.carry = state.epoch + 1, 0, None, None
+        state.tally.add(dict(zip(sums, values[2:], strict=True)), tokens, grad_norm, time.monotonic() - began)
         self._tick()
         step = Step(
             step=state.step,
             epoch=self.epochs_done(),
             loss=loss,
-            rate=state.rate,
-            norm=length,
+            lr=state.rate,
+            grad_norm=grad_norm,
             tokens=tokens,
-            speed=state.tally.speed,
+            tokens_per_second=state.tally.tokens_per_second,
             seconds=state.seconds,
         )
-        self._tell(lambda: self.observer.step(step))
+        self._notify(lambda: self.observer.step(step))
 
-    def _refuse(self, wrong: str) -> TrainingError:
+    def _divergence_error(self, problem: str) -> TrainingError:
         newest = next(iter(checkpoints(self.folder)), None)
         advice = "" if self.options.clip is not None else ", set train.clip: 1"
         return TrainingError(
-            f"{wrong} at step {self.state.step + 1} (epoch {self.state.epoch + 1}, "
+            f"{problem} at step {self.state.step + 1} (epoch {self.state.epoch + 1}, "
             f"learning rate {self.state.rate:.3g}); "
             f"lower train.optimiser.lr{advice} or lengthen train.schedule.warmup; "
-            f"last good checkpoint: {newest or 'none'}"
+            f"last checkpoint: {newest or 'none'}"
         )
 
     # -- evaluation
 
     def _evaluate(self) -> None:
-        """Evaluate, keep the best weights, write a row and a checkpoint; broken off, leave all as it was."""
+        """Evaluate, keep the best weights, write metrics and a checkpoint; change nothing if interrupted."""
         state, began = self.state, time.monotonic()
         try:
-            with applied(self.model, self.average.now(self.model)), untouched_randomness(), torch.no_grad():
+            with temporary_weights(self.model, self.average.now(self.model)), fork_rng(), torch.no_grad():
                 self.model.eval()
                 scores = self._scores()
                 if scores is None:
                     return
                 better = self._better(scores)
                 if better:
-                    self.best = copied(weights(self.model))
+                    self.best = clone_tensors(weights(self.model))
                     self.save_best(self.model, scores)
         finally:
             self.model.train()
@@ -348,26 +344,26 @@ class _Run:
         state.tally = Tally()
         append_row(self.log, row)
         self.checkpoint()
-        self._tell(lambda: self.observer.evaluated(row))
+        self._notify(lambda: self.observer.evaluated(row))
 
     def _scores(self) -> dict[str, float] | None:
-        """The dev scores; None where Ctrl-C broke the evaluation off."""
+        """The dev scores; None if Ctrl-C interrupted the evaluation."""
         try:
-            with self.stop.at_once():
+            with self.stop.immediately():
                 return {name: float(value) for name, value in self.evaluate(self.model).items()}
         except KeyboardInterrupt:
-            self.stop.asked = True
+            self.stop.requested = True
             return None
 
     def _better(self, scores: dict[str, float]) -> bool:
         if self.metric not in scores:
-            raise TrainingError(f"the evaluation gives no {self.metric}; it gives {', '.join(sorted(scores))}")
+            raise TrainingError(f"the evaluation has no metric {self.metric}, only {', '.join(sorted(scores))}")
         if self.state.best is None:
             return True
         new, old = scores[self.metric], self.state.best[self.metric]
         return (new > old if self.higher_is_better else new < old) or (math.isnan(old) and not math.isnan(new))
 
-    def _row(self, scores: dict[str, float]) -> Row:
+    def _row(self, scores: dict[str, float]) -> MetricsRow:
         self._tick()
         tally = self.state.tally
         return {
@@ -377,33 +373,36 @@ class _Run:
             "dev": scores,
             "lr": self.state.rate,
             "grad_norm": tally.norms / max(1, tally.steps),
-            "tokens_per_second": tally.speed,
+            "tokens_per_second": tally.tokens_per_second,
             "seconds": self.state.seconds,
             "evaluation_seconds": self.state.evaluation_seconds,
         }
 
     def _save_best_again(self, scores: dict[str, float]) -> None:
-        """A kill may have left what was saved in pieces, or later than the checkpoint."""
-        with applied(self.model, self.best), untouched_randomness(), torch.no_grad():
+        """Repeat the last save: a kill may have left it incomplete, or newer than the checkpoint."""
+        with temporary_weights(self.model, self.best), fork_rng(), torch.no_grad():
             self.model.eval()
             self.save_best(self.model, scores)
         self.model.train()
 
-    # -- small things
+    # -- clock, observer
 
     def epochs_done(self) -> float:
         return self.state.epoch + self.state.batch / self.batches
+
+    def _processes(self) -> int:
+        return 1 + len(self.compute_gradients.workers) if isinstance(self.compute_gradients, DataParallel) else 1
 
     def _tick(self) -> None:
         now = time.monotonic()
         self.state.seconds += now - self.clock
         self.clock = now
 
-    def _tell(self, tell: Callable[[], None]) -> None:
-        """Tell the observer something; its KeyboardInterrupt is a wish to stop, a second one quits."""
+    def _notify(self, event: Callable[[], None]) -> None:
+        """Call the observer; its KeyboardInterrupt requests a stop, a second one quits."""
         try:
-            tell()
+            event()
         except KeyboardInterrupt:
-            if self.stop.asked:
+            if self.stop.requested:
                 raise
-            self.stop.asked = True
+            self.stop.requested = True

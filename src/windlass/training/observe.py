@@ -1,4 +1,4 @@
-"""What a run tells, and to whom."""
+"""What a run reports, and the interface of those who listen."""
 
 from __future__ import annotations
 
@@ -6,110 +6,110 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-Row = dict[str, float | dict[str, float]]
+MetricsRow = dict[str, float | dict[str, float]]
 """A line of metrics.jsonl."""
 
-Reason = Literal["epochs", "minutes", "patience", "interrupted"]
+StopReason = Literal["epochs", "minutes", "patience", "interrupted"]
 """Why a run ended."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a run is going to do.
+class RunPlan:
+    """The length of a run, as known at its start.
 
-    >>> Plan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer").steps
+    >>> RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer").steps
     100
     """
 
-    steps: int  # in all; epochs differ by a few, so this is close, not exact
-    done: int  # steps made before a resume
+    steps: int  # in total; approximate, because epochs differ by a few batches
+    done: int  # steps before a resume
     epochs: int
     minutes: float | None
-    seconds: float  # spent before a resume
+    seconds: float  # before a resume
     metric: str
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step that has been made.
+    """Measurements of one training step.
 
-    >>> Step(step=1, epoch=0.5, loss=2.0, rate=0.001, norm=0.7, tokens=40, speed=900.0, seconds=0.1).tokens
+    >>> Step(1, epoch=0.5, loss=2.0, lr=0.001, grad_norm=0.7, tokens=40, tokens_per_second=900.0, seconds=0.1).tokens
     40
     """
 
-    step: int  # steps made, this one among them
-    epoch: float  # epochs done, with fraction
-    loss: float  # a token
-    rate: float
-    norm: float  # of the gradient, before clipping
+    step: int  # from 1
+    epoch: float  # epochs done, as a fraction
+    loss: float  # per token
+    lr: float
+    grad_norm: float  # before clipping
     tokens: int
-    speed: float  # tokens a second since the last evaluation
-    seconds: float  # since the run began, time before a resume included
+    tokens_per_second: float  # since the last evaluation
+    seconds: float  # since the start of the run, including the time before a resume
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """How a run ended.
 
-    >>> Fitted({"wer": 18.5}, best_step=40, steps=50, epochs=5, seconds=9, reason="epochs").best
+    >>> FitResult({"wer": 18.5}, best_step=40, steps=50, epochs=5, seconds=9, reason="epochs").best
     {'wer': 18.5}
     """
 
-    best: dict[str, float] | None  # dev scores of the best evaluation; None where there was none
+    best: dict[str, float] | None  # dev scores of the best evaluation; None if there was no evaluation
     best_step: int
     steps: int
     epochs: float
     seconds: float
-    reason: Reason
+    reason: StopReason
     checkpoint: Path | None = None  # the newest
 
 
 class Observer(Protocol):
-    """Someone who watches a run. One that raises KeyboardInterrupt ends it as Ctrl-C does.
+    """Receives the events of a run. Raising KeyboardInterrupt stops the run as Ctrl-C does.
 
-    >>> watcher: Observer = Silent()
-    >>> watcher.note("nothing is shown")
+    >>> observer: Observer = Silent()
+    >>> observer.note("not shown")
     """
 
-    def started(self, plan: Plan) -> None:
-        """The run begins, or goes on."""
+    def started(self, plan: RunPlan) -> None:
+        """The run starts or resumes."""
 
     def step(self, step: Step) -> None:
-        """A step was made."""
+        """A training step is done."""
 
-    def evaluated(self, row: Row) -> None:
-        """The model was evaluated."""
+    def evaluated(self, row: MetricsRow) -> None:
+        """The model was evaluated on dev."""
 
-    def ended(self, fitted: Fitted) -> None:
-        """The run is over."""
+    def ended(self, result: FitResult) -> None:
+        """The run ended."""
 
     def failed(self) -> None:
-        """An error, or a second Ctrl-C, breaks the run off; whoever called `fit` gets it next."""
+        """The run was aborted by an error or a second Ctrl-C, which is then raised."""
 
     def note(self, text: str) -> None:
-        """Something a user should know."""
+        """Receive a message for the user."""
 
 
 class Silent:
-    """An observer that shows nothing.
+    """An observer that ignores everything.
 
-    >>> Silent().note("nothing is shown")
+    >>> Silent().note("not shown")
     """
 
-    def started(self, plan: Plan) -> None:
-        """Nothing."""
+    def started(self, plan: RunPlan) -> None:
+        """Ignored."""
 
     def step(self, step: Step) -> None:
-        """Nothing."""
+        """Ignored."""
 
-    def evaluated(self, row: Row) -> None:
-        """Nothing."""
+    def evaluated(self, row: MetricsRow) -> None:
+        """Ignored."""
 
-    def ended(self, fitted: Fitted) -> None:
-        """Nothing."""
+    def ended(self, result: FitResult) -> None:
+        """Ignored."""
 
     def failed(self) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Ignored."""

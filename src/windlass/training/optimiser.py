@@ -1,7 +1,7 @@
-"""Build an optimiser from its options, and save and load what it remembers as plain tensors.
+"""Build an optimiser from its options, and save and restore its state as plain tensors.
 
-Weight decay acts on matrices (embeddings among them), not on biases and other vectors: shrinking those has
-little use and, for a forget gate's bias, does harm.
+Weight decay applies to matrices (including embeddings), not to biases and other vectors, where it has little use and,
+for the bias of a forget gate, does harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FUSED = {"cpu", "cuda", "xpu", "mps"}  # where one kernel makes the whole update
 
 
 def build_optimiser(options: OptimiserOptions, model: nn.Module) -> torch.optim.Optimizer:
-    """Make the optimiser of a model's trainable parameters.
+    """Return an optimiser of the trainable parameters of a model.
 
     >>> from windlass.recipe.train import Adam
     >>> optimiser = build_optimiser(Adam(weight_decay=0.1), nn.Linear(2, 3))
@@ -61,13 +61,13 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 
 def _names(optimiser: torch.optim.Optimizer, model: nn.Module) -> list[str]:
-    """The names of an optimiser's parameters in its own order."""
+    """The names of the parameters, in the order of the optimiser."""
     name_of = {id(p): name for name, p in model.named_parameters()}
     return [name_of[id(p)] for group in optimiser.param_groups for p in group["params"]]
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """What an optimiser remembers, as `parameter/what` -> tensor.
+    """Return the state of an optimiser, as `parameter/key` -> tensor.
 
     >>> from windlass.recipe.train import SGD
     >>> layer = nn.Linear(2, 3)
@@ -79,26 +79,28 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
     """
     names = _names(optimiser, model)
     return {
-        f"{names[index]}/{what}": value
-        for index, kept in optimiser.state_dict()["state"].items()
-        for what, value in kept.items()
+        f"{names[index]}/{key}": value
+        for index, state in optimiser.state_dict()["state"].items()
+        for key, value in state.items()
         if value is not None  # SGD without momentum
     }
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give an optimiser back what `optimiser_tensors` took from one like it.
+    """Restore the state that `optimiser_tensors` returned.
 
-    >>> from windlass.recipe.train import Adam
-    >>> layer = nn.Linear(2, 3)
-    >>> optimiser = build_optimiser(Adam(), layer)
-    >>> restore_optimiser(optimiser, layer, {})
+    >>> from windlass.recipe.train import SGD
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> optimiser = build_optimiser(SGD(momentum=0.9), layer)
+    >>> restore_optimiser(optimiser, layer, {"weight/momentum_buffer": torch.ones(1, 2)})
+    >>> optimiser.state[layer.weight]["momentum_buffer"].tolist()
+    [[1.0, 1.0]]
     """
     index_of = {name: index for index, name in enumerate(_names(optimiser, model))}
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        name, _, what = key.rpartition("/")
+    for path, value in tensors.items():
+        name, _, key = path.rpartition("/")
         if name not in index_of:
-            raise TrainingError(f"the checkpoint trains {name}, which this model has not; resume with its own recipe")
-        state.setdefault(index_of[name], {})[what] = value.clone()
+            raise TrainingError(f"the checkpoint has a parameter {name}, but the model has not; resume with its recipe")
+        state.setdefault(index_of[name], {})[key] = value.clone()
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

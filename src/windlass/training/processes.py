@@ -1,4 +1,4 @@
-"""How many processes to train with: asked for, or found by trying."""
+"""The number of processes of a run: as set, or chosen by a timed trial."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch import nn
 
 from windlass.core.errors import RecipeError
 from windlass.recipe.train import TrainOptions
-from windlass.training.estimate import typical, unchanged
-from windlass.training.loop import Batches
-from windlass.training.team import Alone, Gradients, Team
+from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
+from windlass.training.estimate import preserve, probe_batches
+from windlass.training.loop import BatchLoader
 
-WORTH = 180.0
-"""Seconds a run must last for the start of other processes, and the trial, to pay."""
-MARGIN = 1.05
-"""How much faster processes must be to be taken."""
+MIN_SECONDS = 180.0
+"""A shorter run does not pay for the start of workers and for the trial."""
+MIN_SPEEDUP = 1.05
+"""With less speedup, one process is used."""
 
 
-def cores() -> int:
-    """How many cores this process may use.
+def available_cores() -> int:
+    """Return the number of cores that this process may use.
 
-    >>> cores() >= 1
+    >>> available_cores() >= 1
     True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -34,7 +34,7 @@ def cores() -> int:
 
 def choose_processes(
     model: nn.Module,
-    loader: Batches,
+    loader: BatchLoader,
     options: TrainOptions,
     folder: Path,
     seed: int,
@@ -42,7 +42,7 @@ def choose_processes(
     seconds: float,
     note: Callable[[str], None],
 ) -> int:
-    """The number of processes of a run that would take `seconds` alone; what was tried is noted.
+    """Return the number of processes for a run that takes `seconds` with one; note the outcome of the trial.
 
     >>> from windlass.data import Sides
     >>> choose_processes(
@@ -51,52 +51,55 @@ def choose_processes(
     """
     if options.processes != "auto":
         if options.processes > 1 and device != "cpu":
-            raise RecipeError(f"train.processes: {options.processes} are for the CPU, not for {device}: leave it out")
+            raise RecipeError(f"train.processes: {options.processes} run on the CPU, not on {device}: leave it out")
         return options.processes
-    count = cores()
-    if device != "cpu" or count < 2 or options.threads is not None or seconds < WORTH:
+    count = available_cores()
+    if device != "cpu" or count < 2 or options.threads is not None or seconds < MIN_SECONDS:
         return 1
-    if options.optimiser.sparse_updates:  # others would send whole gradients
+    if options.optimiser.sparse_updates:  # workers return dense gradients
         return 1
-    ratio = _compare(model, loader, folder, count, seed)
-    better = f"{count} processes of one thread run {ratio:.2f} times as fast as one process of {count} threads"
-    note(f"{better}: taken" if ratio >= MARGIN else f"{better}: not taken")
-    return count if ratio >= MARGIN else 1
+    speedup = _speedup(model, loader, folder, count, seed)
+    chosen = count if speedup >= MIN_SPEEDUP else 1
+    note(
+        f"{count} processes of one thread are {speedup:.2f} times as fast as one process of {count} threads: "
+        f"using {chosen} process{'es' if chosen > 1 else ''}"
+    )
+    return chosen
 
 
-def _compare(model: nn.Module, loader: Batches, folder: Path, count: int, seed: int) -> float:
-    """Time typical batches both ways in turns; the first only warms up."""
-    numbers = typical(loader.batches(0))
+def _speedup(model: nn.Module, loader: BatchLoader, folder: Path, count: int, seed: int) -> float:
+    """Time a few batches with one process and with several, in turns; the first batch only warms up."""
+    numbers = probe_batches(loader.batches(0))
     batches = [next(loader.epoch(0, start=n)) for n in (numbers[0], *numbers)]
-    spent = {1: 0.0, count: 0.0}
-    with unchanged(model), team(model, folder, count, seed) as together:
+    seconds = {1: 0.0, count: 0.0}
+    with preserve(model), gradient_workers(model, folder, count, seed) as data_parallel:
         model.train()
         for n, batch in enumerate(batches):
-            for processes, way in ((1, Alone(model)), (count, together)):
+            for processes, compute_gradients in ((1, SingleProcess(model)), (count, data_parallel)):
                 torch.set_num_threads(count // processes)
                 began = time.perf_counter()
-                way(batch, 0.0, 0)
-                spent[processes] += time.perf_counter() - began if n else 0.0
+                compute_gradients(batch, 0.0, 0)
+                seconds[processes] += time.perf_counter() - began if n else 0.0
         model.zero_grad(set_to_none=True)
-    return spent[1] / spent[count]
+    return seconds[1] / seconds[count]
 
 
 @contextmanager
-def team(model: nn.Module, folder: Path, processes: int, seed: int) -> Iterator[Gradients]:
-    """The gradients of this process alone, or of a team, one thread each, that is let go at the end.
+def gradient_workers(model: nn.Module, folder: Path, processes: int, seed: int) -> Iterator[ComputeGradients]:
+    """Start the workers of a run, one thread each, and end them after the block; none for one process.
 
-    >>> with team(nn.Linear(1, 1), Path(), 1, 1) as gradients:
-    ...     type(gradients).__name__
-    'Alone'
+    >>> with gradient_workers(nn.Linear(1, 1), Path(), 1, 1) as compute_gradients:
+    ...     isinstance(compute_gradients, SingleProcess)
+    True
     """
     if processes == 1:
-        yield Alone(model)
+        yield SingleProcess(model)
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    members = Team(model, folder, processes, seed)
+    data_parallel = DataParallel(model, folder, processes, seed)
     try:
-        yield members
+        yield data_parallel
     finally:
-        members.end()
+        data_parallel.close()
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""What a language model writes at four stages of its training, as one who watches it learn."""
+"""Text that a language model generates at four stages of its training."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ from pathlib import Path
 
 from windlass.bundle import Bundle
 from windlass.decoding.options import Sample
-from windlass.inference.language import generate
-from windlass.training.observe import Fitted, Observer, Plan, Row, Step
-from windlass.training.progress import share_done
+from windlass.inference.generate import generate
+from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
+from windlass.training.progress import fraction_done
 
 STAGES = (0.01, 0.1, 0.4, 1.0)
-"""Shares of the steps (or minutes) after which a sample is written."""
+"""Fractions of the run (of its steps, or of its time limit) at which a sample is written."""
 
 
-class Stages:
-    """Hands everything on to another observer and adds samples to a file, with the weights as they stand.
+class SampleWriter:
+    """An observer that appends samples to a file, made with the current weights, and forwards every event.
 
-    Nothing of the training changes by it: samples draw no random numbers of the run's.
+    Training is not affected: samples draw from a random number generator of their own.
 
-    >>> STAGES[-1]
-    1.0
+    >>> from windlass.training.observe import Silent
+    >>> writer = SampleWriter(Silent(), None, Path("samples.txt"), tokens=5)
+    >>> writer.started(RunPlan(steps=100, done=20, epochs=10, minutes=None, seconds=9.0, metric="bpc"))
+    >>> writer.pending  # resumed after 20 of 100 steps
+    [0.4, 1.0]
     """
 
     def __init__(self, inner: Observer, bundle: Bundle, path: Path, tokens: int):
         self.inner, self.bundle, self.path, self.tokens = inner, bundle, path, tokens
-        self.plan = Plan(1, 0, 1, None, 0.0, "")
-        self.coming: list[float] = []
+        self.plan = RunPlan(1, 0, 1, None, 0.0, "")
+        self.pending: list[float] = []
         self.last: Step | None = None
 
     def _write(self, stage: float, step: int, loss: float) -> None:
@@ -39,34 +42,34 @@ class Stages:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"=== {stage:.0%} of training, step {step}, loss {loss:.3f} ===\n{text}\n\n")
 
-    def started(self, plan: Plan) -> None:
-        """A run that goes on has written what it passed."""
+    def started(self, plan: RunPlan) -> None:
+        """Find the stages to come; a resumed run has written those before it."""
         self.plan = plan
-        began = Step(plan.done, epoch=0, loss=0, rate=0, norm=0, tokens=0, speed=0, seconds=plan.seconds)
-        self.coming = [stage for stage in STAGES if not plan.done or stage > share_done(plan, began)]
+        begin = Step(plan.done, 0, loss=0, lr=0, grad_norm=0, tokens=0, tokens_per_second=0, seconds=plan.seconds)
+        self.pending = [stage for stage in STAGES if not plan.done or stage > fraction_done(plan, begin)]
         self.inner.started(plan)
 
     def step(self, step: Step) -> None:
-        """Write a sample where a stage is reached; the last one is written at the end."""
+        """Write a sample if a stage is reached; the last one is written at the end."""
         self.last = step
-        if len(self.coming) > 1 and share_done(self.plan, step) >= self.coming[0]:
-            self._write(self.coming.pop(0), step.step, step.loss)
+        if len(self.pending) > 1 and fraction_done(self.plan, step) >= self.pending[0]:
+            self._write(self.pending.pop(0), step.step, step.loss)
         self.inner.step(step)
 
-    def evaluated(self, row: Row) -> None:
-        """Nothing of its own."""
+    def evaluated(self, row: MetricsRow) -> None:
+        """Forward."""
         self.inner.evaluated(row)
 
-    def ended(self, fitted: Fitted) -> None:
-        """The last sample, with the best weights."""
-        if fitted.reason != "interrupted" and self.last is not None:
-            self._write(STAGES[-1], fitted.best_step, self.last.loss)
-        self.inner.ended(fitted)
+    def ended(self, result: FitResult) -> None:
+        """Write the last sample, with the best weights."""
+        if result.reason != "interrupted" and self.last is not None:
+            self._write(STAGES[-1], result.best_step, self.last.loss)
+        self.inner.ended(result)
 
     def failed(self) -> None:
-        """Nothing of its own."""
+        """Forward."""
         self.inner.failed()
 
     def note(self, text: str) -> None:
-        """Nothing of its own."""
+        """Forward."""
         self.inner.note(text)

@@ -1,4 +1,4 @@
-"""Where a run stands: everything but tensors, as plain data that JSON carries exactly."""
+"""The state of a run without its tensors, exactly representable as JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.core.tensors import write_bytes
+from windlass.core.tensors import atomic_write
 from windlass.recipe.schedule import PlateauState
-from windlass.training.observe import Row
+from windlass.training.observe import MetricsRow
 
-EXPLODED = 10.0  # times the loss a token that it began with, or 10 if that is more, over some steps
+DIVERGED = 10.0  # smoothed loss per token, relative to the first loss or to 10 nats, whichever is higher
 
 
 @dataclass
@@ -26,14 +26,14 @@ class Tally:
     {'loss': 2.0}
     """
 
-    sums: dict[str, float] = field(default_factory=dict)  # loss, nll and other terms
+    sums: dict[str, float] = field(default_factory=dict)  # of the loss, nll and other terms
     tokens: int = 0
     steps: int = 0
     norms: float = 0.0
-    seconds: float = 0.0  # in steps, without evaluation
+    seconds: float = 0.0  # without evaluation
 
     def add(self, sums: dict[str, float], tokens: int, norm: float, seconds: float) -> None:
-        """Count one step."""
+        """Add a step."""
         for name, value in sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.tokens += tokens
@@ -42,64 +42,64 @@ class Tally:
         self.seconds += seconds
 
     def means(self) -> dict[str, float]:
-        """The terms of the loss, a token."""
+        """The terms of the loss per token."""
         return {name: value / max(1, self.tokens) for name, value in self.sums.items()}
 
     @property
-    def speed(self) -> float:
-        """Tokens a second."""
+    def tokens_per_second(self) -> float:
+        """Training speed."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
 @dataclass
-class State:
-    """Where a run stands.
+class RunState:
+    """Where a run stands. Field names are those of checkpoints on disk.
 
-    >>> State.of(State(step=3).data()).step
+    >>> RunState.from_dict(RunState(step=3).to_dict()).step
     3
     """
 
     epoch: int = 0
-    batch: int = 0  # batches of this epoch that are done
+    batch: int = 0  # batches done in this epoch
     step: int = 0
     evaluated: int = 0  # the step of the last evaluation
     seconds: float = 0.0
     evaluation_seconds: float = 0.0  # how long the last evaluation took
-    bad: int = 0  # evaluations since the best
+    bad: int = 0  # evaluations without improvement
     best: dict[str, float] | None = None
     best_step: int = 0
-    rate: float = 0.0  # of the last step
+    rate: float = 0.0  # learning rate of the last step
     first_loss: float = 0.0
     recent_loss: float = 0.0
     plateau: PlateauState = field(default_factory=PlateauState)
     tally: Tally = field(default_factory=Tally)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[MetricsRow] = field(default_factory=list)
 
-    def watch(self, loss: float, norm: float) -> str | None:
-        """Look at the loss a token and the gradient's norm of an update to come; say what is wrong."""
+    def check_divergence(self, loss: float, grad_norm: float) -> str | None:
+        """Return a message if the loss per token or the gradient norm of the next update shows divergence."""
         self.first_loss = self.first_loss if self.step else loss
         self.recent_loss = 0.9 * self.recent_loss + 0.1 * loss if self.step else loss
         if not math.isfinite(loss):
             return f"the loss is {loss}"
-        if not math.isfinite(norm):
-            return f"the gradient's norm is {norm}"
-        if self.recent_loss > EXPLODED * max(10.0, self.first_loss):
-            return f"the loss has exploded from {self.first_loss:.3g} to {self.recent_loss:.3g} a token"
+        if not math.isfinite(grad_norm):
+            return f"the gradient norm is {grad_norm}"
+        if self.recent_loss > DIVERGED * max(10.0, self.first_loss):
+            return f"the loss has diverged from {self.first_loss:.3g} to {self.recent_loss:.3g} per token"
         return None
 
-    def data(self) -> dict[str, Any]:
-        """All of it, for a checkpoint."""
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain data, for a checkpoint."""
         return asdict(self)
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> State:
-        """The state that `data` gave."""
+    def from_dict(cls, data: dict[str, Any]) -> RunState:
+        """The state that `to_dict` returned."""
         parts = {"plateau": PlateauState(**data["plateau"]), "tally": Tally(**data["tally"])}
         return cls(**{**data, **parts})
 
 
-def append_row(path: Path, row: Row) -> None:
-    """Add a line to metrics.jsonl.
+def append_row(path: Path, row: MetricsRow) -> None:
+    """Append a line to metrics.jsonl.
 
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "metrics.jsonl"
@@ -113,8 +113,8 @@ def append_row(path: Path, row: Row) -> None:
         os.fsync(file.fileno())
 
 
-def write_rows(path: Path, rows: list[Row]) -> None:
-    """Write metrics.jsonl anew: after a resume it holds what the checkpoint knows of, and nothing later.
+def write_rows(path: Path, rows: list[MetricsRow]) -> None:
+    """Rewrite metrics.jsonl: after a resume it must hold nothing later than the checkpoint.
 
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "metrics.jsonl"
@@ -122,4 +122,4 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     >>> len(path.read_text().splitlines())
     2
     """
-    write_bytes(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    atomic_write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

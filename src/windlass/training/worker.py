@@ -1,4 +1,4 @@
-"""A member of a team that trains one model: `python -m windlass.training.worker`, started by `training/team.py`."""
+"""A worker of data-parallel training: `python -m windlass.training.worker`, started by `DataParallel`."""
 
 from __future__ import annotations
 
@@ -9,45 +9,50 @@ from pathlib import Path
 import torch
 
 from windlass.bundle import Bundle, load_definition
-from windlass.core.wire import pack, unpack
+from windlass.core.serialise import deserialise, serialise
 from windlass.nn.fast.memory import prepare_training
-from windlass.training.team import Alone, attach, gradients_in, layout, mapped, member_seed, receive, send
+from windlass.training.data_parallel import (
+    SingleProcess,
+    gradient_views,
+    receive,
+    send,
+    share_weights,
+    shared_tensor,
+    weight_offsets,
+    worker_seed,
+)
 
 
-def main() -> None:
-    """Build the run's model on the shared weights, then give the gradients of every part of a batch that comes.
-
-    >>> callable(main)
-    True
-    """
-    orders, answers = sys.stdin.buffer, sys.stdout.buffer
-    told = json.loads(receive(orders))
+def _main() -> None:
+    """Build the model of the run on the shared weights, then compute the gradients of every shard that arrives."""
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    config = json.loads(receive(requests))
     torch.set_num_threads(1)
-    model = Bundle.new(*load_definition(Path(told["folder"]))[:2]).model
-    dtype = getattr(torch, told["dtype"])
+    model = Bundle.new(*load_definition(Path(config["folder"]))[:2]).model
+    dtype = getattr(torch, config["dtype"])
     model.to(dtype).train()
-    numbers, member = layout(model)[1], told["member"]
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    memory = mapped(Path(told["memory"]), numbers + (told["members"] - 1) * trained, dtype)
-    attach(model, memory[:numbers], fill=False)
-    place = numbers + (member - 1) * trained
-    mine = gradients_in(model, memory[place : place + trained])
-    send(answers, b"ready")
-    compute = Alone(model)
+    weight_count, rank = weight_offsets(model)[1], config["rank"]
+    gradient_count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    memory = shared_tensor(Path(config["memory"]), weight_count + (config["processes"] - 1) * gradient_count, dtype)
+    share_weights(model, memory[:weight_count], fill=False)
+    offset = weight_count + (rank - 1) * gradient_count
+    gradients = gradient_views(model, memory[offset : offset + gradient_count])
+    send(replies, b"ready")
+    compute_gradients = SingleProcess(model)
     prepare_training()
-    while content := receive(orders):
+    while content := receive(requests):
         size = int.from_bytes(content[:8], "little")
-        order, part = json.loads(content[8 : 8 + size]), unpack(content[8 + size :])
-        torch.manual_seed(member_seed(told["seed"], order["step"], member))
-        scored = compute(part.batch, order["own"], order["step"], part.carry)
+        header, shard = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
+        torch.manual_seed(worker_seed(config["seed"], header["step"], rank))
+        scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name in mine and parameter.grad is not None:
-                    mine[name].copy_(parameter.grad)
-                elif name in mine:
-                    mine[name].zero_()
-        send(answers, pack(scored))
+                if name in gradients and parameter.grad is not None:
+                    gradients[name].copy_(parameter.grad)
+                elif name in gradients:
+                    gradients[name].zero_()
+        send(replies, serialise(scored))
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -1,9 +1,8 @@
 """A text head's decoder as `nn/fast/decoder.py` runs it.
 
 Not fused, and run step by step: cells without a tape (peepholes, reset before, vanilla, leaky, convolution), scores
-that offer no tape, highway connections, whose gate is one more product a step with a gradient of its own, attention at
-two levels, whose weights are a product of two softmaxes, and scheduled sampling, where a step must choose a token
-before the next.
+that offer no tape, highway connections, whose gate is one more product per step, hierarchical attention, whose weights
+are a product of two softmaxes, and scheduled sampling, where a step must choose a token before the next.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: Decode
         return None
     words = e.transpose(0, 1).contiguous()  # (T, B, E), one copy for all products
     _, context, fed = head.stack.first.weight_x.split(head.widths, dim=1)
-    value_weights = [context] if head.previous else []
+    value_weights = [context] if head.queries_previous else []
     join = base = read_mask = None
-    if head.feeding and options.readout.kind != "state":
+    if head.input_feeding and options.readout.kind != "state":
         sizes = [options.size, head.context_size, head.join.in_features - options.size - head.context_size]
         join, of_context, of_token = head.join.weight.split(sizes, dim=1)
         value_weights.append(of_context)
@@ -62,10 +61,10 @@ def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: Decode
         residual=options.connect == "residual",
         score=score,
         real=source.keys.mask,
-        current=not head.previous,
+        current=not head.queries_previous,
         values=_cat(products, dim=2) if early else values if value_weights else None,
         value_weight=None if early else _cat(value_weights, dim=0),
-        fed=fed if head.feeding else None,
+        fed=fed if head.input_feeding else None,
         join=join,
         base=base,
         read_mask=read_mask,

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, CellState, Memory, Record
-from windlass.heads.copying import WRITES, Copies, Gate, in_vocabulary
+from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate, in_vocabulary
 from windlass.nn.cells import Cell
-from windlass.nn.copying import mixture
+from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.interface import laid_out
@@ -48,19 +48,19 @@ class InferenceSource(_Rows):
     True
     """
 
-    keys: Any  # (B, S, A), or those of two levels; None without attention
+    keys: Any  # (B, S, A), or `HierarchicalKeys`; None without attention
     mask: Tensor | None  # (B, S), None if every place is real
     layer_values: Tensor | None  # (B, S, G) values times the first layer's weights
     readout_values: Tensor | None  # (B, S, R) values times the readout's weights
     layer_summary: Tensor | None  # (B, G) the summary times the first layer's weights
     readout_summary: Tensor | None  # (B, R) the summary times the readout's weights
-    copies: Copies | None = None  # what can be copied
+    copies: CopySource | None = None  # for the copy gate
 
 
 @final
 @dataclass(frozen=True)
 class InferenceState(_Rows):
-    """What changes from step to step; a row a hypothesis.
+    """What changes from step to step, with a row for each hypothesis.
 
     >>> InferenceState((), None, None).fed is None
     True
@@ -118,18 +118,20 @@ class _Weights:
         options, stack, first = head.options, head.stack, head.stack.first
         cells = [cell for cell in stack.cells if isinstance(cell, Cell)]
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
-        self.layer_context = pack(of_context, int8=int8) if head.previous else None
+        self.layer_context = pack(of_context, int8=int8) if head.queries_previous else None
         bounded = _bounded(head, at_start=True)
         projection = head.attention.query_projection() if head.attention else None
         query = None if projection is None else projection.weight.detach()
         with_state = (
             query is not None
-            and head.previous
+            and head.queries_previous
             and len(cells) == 1
             and len(first.products()) == 1
-            and not (head.feeding and first.sums_input)
+            and not (head.input_feeding and first.sums_input)
         )
-        self.layers = [_Layer(first, of_fed if head.feeding else None, query if with_state else None, int8, bounded)]
+        self.layers = [
+            _Layer(first, of_fed if head.input_feeding else None, query if with_state else None, int8, bounded)
+        ]
         self.layers += [_Layer(cell, cell.weight_x.detach(), None, int8, bounded) for cell in cells[1:]]
         self.layer_tokens = _Tokens(head, of_token, first.bias, int8)
         self.readout_tokens: _Tokens | None = None
@@ -140,7 +142,7 @@ class _Weights:
             self.readout_tokens = _Tokens(head, of_word, None, int8) if sizes[2] else None
         self.readout_context = None if of_seen is None else pack(of_seen, int8=int8)
         # Products with the new state: the query, if the current state is the query, and the readout.
-        queries = [query] if query is not None and not head.previous else []
+        queries = [query] if query is not None and not head.queries_previous else []
         after = queries + ([] if readout_state is None else [readout_state])
         self.after = pack(torch.cat(after), int8=int8, bounded=_bounded(head, at_start=False)) if after else None
         self.query_size = sum(part.size(0) for part in queries)
@@ -166,7 +168,7 @@ class InferenceDecoder:
     True
     """
 
-    fresh = True  # log probabilities are new tensors at every step: a search may write into them
+    owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
 
     def __init__(self, head: TextHead, int8: bool = False):
         self.head = head
@@ -185,7 +187,7 @@ class InferenceDecoder:
             return InferenceSource(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
         readout, summary = weights.readout_context, source.summary
         summary = None if readout is None or summary is None else readout(summary)
-        return InferenceSource(None, None, None, None, source.constant, summary), now
+        return InferenceSource(None, None, None, None, source.projected_summary, summary), now
 
     def step(
         self, tokens: Tensor, state: InferenceState, source: InferenceSource
@@ -199,7 +201,7 @@ class InferenceDecoder:
             projected = projected + _spread(source.layer_summary, projected)
         attention = None
         product = first.multiply(state.layers[0][0], state.fed)
-        if head.previous:
+        if head.queries_previous:
             if weights.query is not None:
                 query = weights.query(state.layers[-1][0])
             elif first.queries and product is not None:
@@ -213,7 +215,7 @@ class InferenceDecoder:
             projected = projected + first.below(state.fed)
         s, layers = self._stack(product, projected, state)
         after = None if weights.after is None else weights.after(s)
-        if head.attention is not None and not head.previous:
+        if head.attention is not None and not head.queries_previous:
             query = s if not weights.query_size or after is None else after[:, : weights.query_size]
             attention = self._attend(query, state, source)
         o = s
@@ -230,7 +232,7 @@ class InferenceDecoder:
         by_row = None if attention is None else attention.flatten(0, 1)
         if coverage is not None and by_row is not None:
             coverage = coverage + by_row
-        now = InferenceState(layers, o if head.feeding else None, coverage)
+        now = InferenceState(layers, o if head.input_feeding else None, coverage)
         logits = weights.output(o)
         if weights.gate is not None and attention is not None and source.copies is not None:
             return weights.gate.mix(logits, s, tokens, attention, source.copies), now, by_row
@@ -294,7 +296,7 @@ class _Tokens:
 class InferenceGate:
     """A copy gate with every token's share of the logit in a table.
 
-    >>> gate, embedding = Gate(vocabulary=9, size=4, context=3, embedded=2), Embedding(torch.randn(9, 2))
+    >>> gate, embedding = Gate(vocabulary=9, size=4, context=3, embedding=2), Embedding(torch.randn(9, 2))
     >>> copies = gate.prepare(torch.tensor([[5, 9]]), torch.randn(1, 2, 3), torch.ones(1, 2) > 0)
     >>> logits, s, weights, tokens = torch.randn(1, 9), torch.randn(1, 4), torch.rand(1, 1, 2), torch.tensor([7])
     >>> mixed = InferenceGate(gate, embedding).mix(logits, s, tokens, weights, copies)
@@ -305,16 +307,17 @@ class InferenceGate:
     @torch.no_grad()
     def __init__(self, gate: Gate, embedding: Embedding | None):
         self.vocabulary = gate.vocabulary
-        self.of_state, _, of_token = (part.detach() for part in gate.parts())
+        self.of_state, _, of_token = (part.detach() for part in gate.weights())
         bias = gate.layer.bias.detach()
         self.tokens = bias if embedding is None else (embedding.table * embedding.scale) @ of_token + bias
 
-    def mix(self, logits: Tensor, s: Tensor, tokens: Tensor, weights: Tensor, copies: Copies) -> Tensor:
+    def mix(self, logits: Tensor, s: Tensor, tokens: Tensor, weights: Tensor, source: CopySource) -> Tensor:
         """Log probabilities of one step: logits (N, V), states (N, H), tokens (N,), attention (B, K, S)."""
-        of_context = (weights @ copies.seen[..., None]).squeeze(-1).masked_fill(copies.blank[:, None], WRITES)
+        of_context = (weights @ source.gate_values[..., None]).squeeze(-1)
+        of_context = of_context.masked_fill(source.empty[:, None], GENERATE_LOGIT)
         of_token = self.tokens if self.tokens.size(0) == 1 else self.tokens[tokens]
         gate = torch.mv(s, self.of_state) + of_token + of_context.flatten()
-        return mixture(logits, gate, weights.flatten(0, 1), copies.each(len(logits)), copies.more)
+        return copy_mixture(logits, gate, weights.flatten(0, 1), source.expand_ids(len(logits)), source.oov)
 
 
 def _spread(rows: Tensor, like: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""All that exists only to be fast: no equation lives here that does not also stand, step by step, outside.
+"""All that exists only to be fast: every equation here is also written, step by step, outside.
 
 A part offers a fast path by overriding `fused` (training) or `inference` (see `interface.py`), and need not: what
 offers nothing runs step by step. `disabled()` turns every fast path off, so that any result can be checked against

@@ -1,4 +1,4 @@
-"""What torch tells about the backward pass that is running; the names are private to torch."""
+"""The state of the running backward pass, from private names of torch."""
 
 from __future__ import annotations
 

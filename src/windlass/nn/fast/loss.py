@@ -125,7 +125,7 @@ def output_loss(
 
 
 class _CopyLoss(Function):
-    """The same beside copying."""
+    """`_OutputLoss` with copying."""
 
     @staticmethod
     def forward(
@@ -166,28 +166,28 @@ def _copy_blocks(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...] | None]:
     """Loss, negative log likelihood and, in training, the gradients of readout, weight, bias, gate and share.
 
-    With r the part of p(gold) that is written:  d/dz = r (softmax(z) - gold)    d/dgate = g - r    d/dshare = (g - 1)/p
+    With r the generated part of p(gold):  d/dz = r (softmax(z) - gold)    d/dgate = g - r    d/dshare = (g - 1)/p
     """
     M, V = readout.size(0), weight.size(0)
     rows = block_rows(M, V)
-    beyond = gold >= V
-    known = gold.masked_fill(beyond, 0)[:, None]  # any id will do: its probability is not used
+    oov = gold >= V
+    known = gold.masked_fill(oov, 0)[:, None]  # any id will do: its probability is not used
     nll, smooth = readout.new_zeros(()), readout.new_zeros(())
     d_gate, d_share = torch.empty_like(gate), torch.empty_like(share)
     gradients = (torch.empty_like(readout), torch.zeros_like(weight), torch.zeros_like(bias)) if train else None
     scratch = readout.new_empty(rows, V)
     for start in range(0, M, rows):
         block = slice(start, start + rows)
-        x, y, out, z = readout[block], known[block], beyond[block], gate[block]
+        x, y, out, z = readout[block], known[block], oov[block], gate[block]
         logp = torch.log_softmax(matmul(x, weight, bias), dim=1, out=scratch[: len(x)])
-        written = logp.gather(1, y).squeeze(1)
-        whole = mixed_logprob(written, z, share[block], out)
+        generated = logp.gather(1, y).squeeze(1)
+        whole = mixed_logprob(generated, z, share[block], out)
         nll -= whole.sum()
         if smoothing:
             smooth -= logp.mean(1).sum()
         if gradients is None:
             continue
-        r = (F.logsigmoid(z) + written - whole).exp().masked_fill(out, 0) * (1 - smoothing)
+        r = (F.logsigmoid(z) + generated - whole).exp().masked_fill(out, 0) * (1 - smoothing)
         d_gate[block] = torch.sigmoid(z) * (1 - smoothing) - r
         # Finite even if p is almost 0: it is multiplied by 0 if no place holds the token.
         d_share[block] = (F.logsigmoid(-z) - whole).exp().clamp(max=LARGEST) * (smoothing - 1)
@@ -210,8 +210,8 @@ def copy_loss(
 
     >>> o, w, b = torch.randn(2, 3), torch.randn(4, 3), torch.randn(4)
     >>> loss, nll = copy_loss(o, w, b, torch.zeros(2), torch.tensor([0.0, 0.5]), torch.tensor([1, 5]))
-    >>> written = torch.softmax(o @ w.t() + b, 1)[0, 1]
-    >>> torch.allclose(nll, -(written / 2).log() - torch.tensor(0.25).log())
+    >>> generated = torch.softmax(o @ w.t() + b, 1)[0, 1]
+    >>> torch.allclose(nll, -(generated / 2).log() - torch.tensor(0.25).log())
     True
     """
     inputs = (readout, weight, bias, gate, share)

@@ -1,4 +1,4 @@
-"""What a process sets up before it trains, so that memory is neither hoarded nor handed back and forth."""
+"""Memory settings of a training process."""
 
 from __future__ import annotations
 

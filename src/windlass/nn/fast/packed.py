@@ -1,7 +1,7 @@
 """Products with a weight that no longer changes: laid out once for the machine, used at every step of a search.
 
-A search multiplies few rows by the same weights again and again. oneDNN, with a weight in its own layout, is up to four
-times as fast at this as the plain product; 8-bit integers read a quarter of the memory and are faster again.
+A search multiplies few rows by the same weights at every step. oneDNN, with a weight in its own layout, is up to four
+times as fast at this as the plain product; 8-bit integers read a quarter of the memory and are faster still.
 docs/decisions/decoding-speed.md has the figures.
 """
 
@@ -81,7 +81,7 @@ class PackedProduct(Product):
         self.packed = packed
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """Multiply, and add."""
+        """x W' + add."""
         return self.packed(x) if add is None else self.packed(x).add_(add)
 
 

@@ -36,7 +36,7 @@ class _Recompute(Function):
 
 
 def recompute(compute: Callable[[], Outputs], weights: Sequence[Tensor]) -> Outputs:
-    """The outputs of `compute`, with gradients for `weights` alone, computed again in the backward pass.
+    """The outputs of `compute`, with gradients for `weights` only, recomputed in the backward pass.
 
     Dropout is the same both times on a CPU; on other devices, where it would not be, the graph is stored as usual.
 

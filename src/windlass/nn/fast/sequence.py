@@ -27,7 +27,7 @@ def run_tape(
     """
     if cell.tape is None:
         return None
-    start = cell.zeros(x.size(1), x) if state is None else state
+    start = cell.zero_state(x.size(1), x) if state is None else state
     if torch_lstm.suits(cell, x, real, reverse_from_state=reverse and state is not None):
         return torch_lstm.run(cell, x, start, real, reverse)
     return recurrence(cell.tape, cell.project(x), start, cell.state_weight, cell.state_bias, real, reverse)

@@ -1,4 +1,4 @@
-"""The k largest of many numbers, by way of the largest of each block."""
+"""The k largest of many numbers, by the maxima of blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 BLOCK = 64
-"""Numbers whose largest is found first."""
+"""Numbers in a block."""
 
 
 def blocked_topk(x: Tensor, k: int) -> tuple[Tensor, Tensor] | None:

@@ -1,8 +1,8 @@
 """torch's own LSTM for whole sequences on a CPU, where oneDNN runs it.
 
-Its gates are in the order i, f, g, o, ours in i, f, o, g, so the weights are reordered, which costs a copy a sequence.
-It knows no padding: there, one more input shuts gate i and opens f, so that c stays; h is read where a row ends. Exact
-against the cell's own steps but for rounding (a contract).
+Its gates are in the order i, f, g, o, ours in i, f, o, g, so the weights are reordered, which costs a copy per
+sequence. It has no mask: on padding, an additional input closes gate i and opens f, so that c stays; h is read at the
+end of each row. A contract holds it to the cell's own steps, but for rounding.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SATURATE = 1e6
 """Added to a gate's input, it saturates the gate to the last bit."""
 
 NARROW, LONG = 200, 32
-"""Up to NARROW units it always pays. For wider layers it copies large weights and gains little: there it needs LONG
-steps without padding, as running text has."""
+"""Up to NARROW units it always pays. Wider layers copy large weights and gain little: they need LONG steps without
+padding, as in running text."""
 
 
 def suits(cell: Cell, x: Tensor, real: Tensor | None = None, reverse_from_state: bool = False) -> bool:
     """Whether to run a cell over inputs x (S, B, I) this way; real (S, B, 1) is False on padding.
 
-    Padding must be at the end. In reverse it comes first, where only a start from zeros stays as it is.
+    Padding must be at the end. In reverse it comes first, and only a state of zeros is unchanged by it.
 
     >>> from windlass.nn.cells import LSTM
     >>> suits(LSTM.Options().build(4, 8), torch.zeros(20, 2, 4, dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""Choosing the next token: the likeliest, or one drawn by chance; and what may not be chosen."""
+"""Choosing the next token: the top k, or a sample; and blocking repeated n-grams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.nn.fast.topk import blocked_topk
 
 
 def uniform(seed: int, keys: Tensor, step: int) -> Tensor:
-    """Draw a number in (0, 1) for every key: a hash of (seed, key, step), so that neighbours do not matter.
+    """A number in (0, 1) for every key: a hash of (seed, key, step), so it does not depend on the rest of the batch.
 
     >>> a = uniform(1, torch.tensor([5, 6, 7]), step=0)
     >>> bool((a[1:] == uniform(1, torch.tensor([6, 7]), step=0)).all()), len(set(a.tolist()))
@@ -30,7 +30,7 @@ def uniform(seed: int, keys: Tensor, step: int) -> Tensor:
 
 
 def draw(logprobs: Tensor, options: Sample, keys: Tensor, step: int) -> Tensor:
-    """Draw a token for every row of (N, V); `keys` (N,) make a row's draws its own.
+    """Draw a token for every row of (N, V). A row's draws depend on its key in `keys` (N,), not on the other rows.
 
     >>> logprobs = torch.tensor([[0.5, 0.4, 0.1]]).log().repeat(1000, 1)
     >>> tokens = draw(logprobs, Sample(top_k=2), torch.arange(1000), step=0)
@@ -42,7 +42,7 @@ def draw(logprobs: Tensor, options: Sample, keys: Tensor, step: int) -> Tensor:
     if options.top_k:
         p[:, options.top_k :] = 0
     if options.top_p < 1:
-        before = p.cumsum(1) - p  # what the likelier tokens hold: the first always stays
+        before = p.cumsum(1) - p  # the mass of the likelier tokens: the likeliest always stays
         p = p.masked_fill(before >= options.top_p * p.sum(1, keepdim=True), 0)
     total = p.cumsum(1)
     u = uniform(options.seed, keys, step).to(total.device) * total[:, -1]
@@ -51,7 +51,7 @@ def draw(logprobs: Tensor, options: Sample, keys: Tensor, step: int) -> Tensor:
 
 
 def block_ngrams(logprobs: Tensor, history: Tensor, n: int) -> Tensor:
-    """Forbid every token that would repeat a run of n tokens of the history (N, t).
+    """Forbid every token that would repeat an n-gram of the history (N, t).
 
     >>> blocked = block_ngrams(torch.zeros(1, 5), torch.tensor([[1, 2, 3, 1, 2]]), n=3)
     >>> blocked.isinf().nonzero().tolist()
@@ -59,17 +59,17 @@ def block_ngrams(logprobs: Tensor, history: Tensor, n: int) -> Tensor:
     """
     if not n or history.size(1) < n:
         return logprobs
-    runs = history.unfold(1, n, 1)  # (N, t-n+1, n)
+    ngrams = history.unfold(1, n, 1)  # (N, t-n+1, n)
     last = history[:, history.size(1) - n + 1 :]
-    same = (runs[:, :, :-1] == last[:, None]).all(-1)
-    counts = torch.zeros_like(logprobs).scatter_add_(1, runs[:, :, -1], same.to(logprobs.dtype))
+    same = (ngrams[:, :, :-1] == last[:, None]).all(-1)
+    counts = torch.zeros_like(logprobs).scatter_add_(1, ngrams[:, :, -1], same.to(logprobs.dtype))
     return logprobs.masked_fill(counts > 0, -torch.inf)
 
 
-def best(logprobs: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k likeliest tokens of every row of (N, V), best first: their values and ids, (N, k) each.
+def top_k(logprobs: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k likeliest tokens of every row of (N, V), best first: their log probabilities and ids, (N, k) each.
 
-    >>> values, ids = best(torch.tensor([[0.1, 0.5, 0.4]]), 2)
+    >>> values, ids = top_k(torch.tensor([[0.1, 0.5, 0.4]]), 2)
     >>> ids.tolist()
     [[1, 2]]
     """
@@ -79,5 +79,5 @@ def best(logprobs: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         ids = logprobs.argmax(1, keepdim=True)
         return logprobs.gather(1, ids), ids
-    likeliest = logprobs.topk(k, dim=1)
-    return likeliest.values, likeliest.indices
+    top = logprobs.topk(k, dim=1)
+    return top.values, top.indices

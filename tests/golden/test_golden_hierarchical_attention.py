@@ -5,7 +5,7 @@ import torch
 
 from windlass.core.records import Memory
 from windlass.nn.attention import Additive, Bilinear, Dot
-from windlass.nn.levels import Levels
+from windlass.nn.hierarchical_attention import HierarchicalAttention
 
 Q = 2
 
@@ -27,7 +27,7 @@ def softmax(scores):
 
 def test_a_word_has_the_weight_of_its_sentence_times_its_weight_within_it():
     m = memory()
-    attend = Levels(Dot.Options(), Dot.Options(), Q, Q, Q).double()
+    attend = HierarchicalAttention(Dot.Options(), Dot.Options(), Q, Q, Q).double()
     q = torch.tensor([0.3, -1.2], dtype=torch.float64)
     context, weights = attend(q.expand(2, 1, Q), attend.prepare(m))
     u, h = m.states[0], m.parts["words"].states[0]
@@ -44,7 +44,7 @@ def test_a_word_has_the_weight_of_its_sentence_times_its_weight_within_it():
 def test_coverage_of_a_sentence_is_that_of_its_words():
     m = memory()
     options = Additive.Options(size=3, coverage=True)
-    attend = Levels(options, options, Q, Q, Q).double()
+    attend = HierarchicalAttention(options, options, Q, Q, Q).double()
     keys, q = attend.prepare(m), torch.randn(2, 1, Q, dtype=torch.float64)
     coverage = torch.tensor([[[0.1, 0.2, 0.4, 0.0]], [[0.5, 0.1, 0.0, 0.0]]], dtype=torch.float64)
     _, weights = attend(q, keys, coverage)
@@ -60,7 +60,7 @@ def test_coverage_of_a_sentence_is_that_of_its_words():
 @pytest.mark.parametrize("lower", [Dot.Options(), Additive.Options(size=4)])
 def test_one_product_asks_both_levels(upper, lower):
     m = memory()
-    attend = Levels(upper, lower, Q, Q, Q).double()
+    attend = HierarchicalAttention(upper, lower, Q, Q, Q).double()
     q = torch.randn(2, 3, Q, dtype=torch.float64)
     _, weights = attend(q, attend.prepare(m))
     _, above = attend.sentences(q, attend.sentences.prepare(m))

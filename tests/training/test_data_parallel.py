@@ -1,4 +1,4 @@
-"""Several processes make the same steps as one, and the same again after a stop."""
+"""Data-parallel training makes the same steps as one process, also after a resume."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toy import SMALL, reversals
 from windlass.bundle import Bundle, save_definition
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Padded, Record
+from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
-from windlass.core.wire import pack, unpack
 from windlass.data.loader import Loader
 from windlass.experiment.run import as_data, encode, fit_sides, run, training_loader
 from windlass.recipe import Recipe, compose
+from windlass.training.data_parallel import DataParallel, SingleProcess, shard_batch
 from windlass.training.observe import Silent
-from windlass.training.processes import team
-from windlass.training.team import Alone, Team, share
+from windlass.training.processes import gradient_workers
 
 
 def small(**over: object) -> Recipe:
@@ -33,23 +33,23 @@ def small(**over: object) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle, Loader, Team]]:
-    """A model, its batches, and a team of two; starting one takes seconds, so the tests share it."""
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle, Loader, DataParallel]]:
+    """A model, its batches, and two processes; starting a worker takes seconds, so the tests share it."""
     recipe, folder = small(), tmp_path_factory.mktemp("run")
     data = as_data(reversals()[:120], reversals()[120:140], recipe)
     torch.manual_seed(3)
     bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
     save_definition(folder, recipe, bundle.sides)
-    with team(bundle.model, folder, 2, seed=1) as gradients:
-        assert isinstance(gradients, Team)
-        yield bundle, bundle.sides.loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), gradients
+    with gradient_workers(bundle.model, folder, 2, seed=1) as parallel:
+        assert isinstance(parallel, DataParallel)
+        yield bundle, bundle.sides.loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), parallel
 
 
-def test_a_record_sent_as_bytes_is_the_same_record():
+def test_a_serialised_record_round_trips():
     batch = Batch(
         {"source": Padded.of([[4, 5], [6]])}, Padded.of([[7], [8]]), torch.tensor([3, 1]), torch.rand(2, 1, 2)
     )
-    there = unpack(pack(batch))
+    there = deserialise(serialise(batch))
     found: list[tuple[torch.Tensor, torch.Tensor]] = []
     for one, other in ((batch, there), (batch.inputs["source"], there.inputs["source"]), (batch.target, there.target)):
         assert isinstance(one, Record)
@@ -60,56 +60,55 @@ def test_a_record_sent_as_bytes_is_the_same_record():
     assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in found)
 
 
-def test_every_row_is_shared_out_once_and_padding_is_cut():
+def test_every_row_is_in_one_shard_and_padding_is_trimmed():
     rows = [[4] * n for n in (5, 1, 3, 2, 4)]
     batch = Batch({"source": Padded.of(rows)}, Padded.of(rows), torch.arange(5), torch.zeros(5, 5, 5))
-    parts = share(batch, 2)
-    parts = [part.batch for part in parts]
-    assert sorted(key for part in parts for key in part.keys.tolist()) == [0, 1, 2, 3, 4]
-    assert [part.inputs["source"].values.size(1) for part in parts] == [5, 2]
-    assert [tuple(part.alignment.shape) for part in parts if part.alignment is not None] == [(3, 5, 5), (2, 2, 2)]
-    assert len(share(batch.select(torch.tensor([0])), 2)) == 1  # a batch of one row is for one
+    shards = [shard.batch for shard in shard_batch(batch, 2)]
+    assert sorted(key for shard in shards for key in shard.keys.tolist()) == [0, 1, 2, 3, 4]
+    assert [shard.inputs["source"].values.size(1) for shard in shards] == [5, 2]
+    assert [tuple(shard.alignment.shape) for shard in shards if shard.alignment is not None] == [(3, 5, 5), (2, 2, 2)]
+    assert len(shard_batch(batch.select(torch.tensor([0])), 2)) == 1  # one row makes one shard
 
 
-def test_a_team_has_the_gradients_of_the_whole_batch(together):
-    bundle, loader, members = together
+def test_shards_sum_to_the_gradients_of_the_whole_batch(setup):
+    bundle, loader, parallel = setup
     batch = next(loader.epoch(0))
-    alone = Alone(bundle.model)(batch, 0.0, 0)
+    single = SingleProcess(bundle.model)(batch, 0.0, 0)
     expected = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
-    found = members(batch, 0.0, 0)
+    found = parallel(batch, 0.0, 0)
     assert torch.get_num_threads() == 1
-    assert int(found.count) == int(alone.count)
-    assert float(found.loss_sum) == pytest.approx(float(alone.loss_sum), rel=1e-5)
-    assert float(found.terms["nll"]) == pytest.approx(float(alone.terms["nll"]), rel=1e-5)
+    assert int(found.count) == int(single.count)
+    assert float(found.loss_sum) == pytest.approx(float(single.loss_sum), rel=1e-5)
+    assert float(found.terms["nll"]) == pytest.approx(float(single.terms["nll"]), rel=1e-5)
     for name, p in bundle.model.named_parameters():
         assert torch.allclose(p.grad, expected[name], atol=1e-6), name
 
 
-def test_a_member_sees_the_weights_as_they_move(together):
-    bundle, loader, members = together
+def test_a_worker_sees_weight_updates(setup):
+    bundle, loader, parallel = setup
     batch = next(loader.epoch(0))
-    before = float(members(batch, 0.0, 0).loss_sum)
+    before = float(parallel(batch, 0.0, 0).loss_sum)
     with torch.no_grad():
         for p in bundle.model.parameters():
             p.sub_(0.5 * p.grad)
-    after = float(members(batch, 0.0, 1).loss_sum)
+    after = float(parallel(batch, 0.0, 1).loss_sum)
     assert after < before
-    assert after == pytest.approx(float(Alone(bundle.model)(batch, 0.0, 1).loss_sum), rel=1e-5)
+    assert after == pytest.approx(float(SingleProcess(bundle.model)(batch, 0.0, 1).loss_sum), rel=1e-5)
 
 
-def test_the_memory_of_a_team_has_no_name_left(together):
+def test_the_shared_memory_file_is_unlinked(setup):
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("windlass-")]
 
 
-def test_a_dead_member_is_a_clear_error(together):
-    _, loader, members = together
-    members.members[0].kill()
-    members.members[0].wait()
+def test_a_dead_worker_is_a_clear_error(setup):
+    _, loader, parallel = setup
+    parallel.workers[0].kill()
+    parallel.workers[0].wait()
     with pytest.raises(TrainingError, match=r"has died.*train\.processes=1"):
-        members(next(loader.epoch(0)), 0.0, 0)
+        parallel(next(loader.epoch(0)), 0.0, 0)
 
 
-def test_a_run_of_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp_path):
+def test_a_resumed_run_of_two_processes_equals_an_uninterrupted_one(tmp_path):
     recipe = small(train__processes=2, model__decoder__dropout=0.2, train__evaluate_steps=4)
     data = as_data(reversals()[:120], reversals()[120:140], recipe)
     whole = run(recipe, data, tmp_path / "whole", Silent())
@@ -120,11 +119,11 @@ def test_a_run_of_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp
                 raise KeyboardInterrupt
 
     stopped = run(recipe, data, tmp_path / "stopped", Stopping())
-    assert stopped.fitted.reason == "interrupted"
+    assert stopped.fit.reason == "interrupted"
     resumed = run(recipe, data, tmp_path / "stopped", Silent(), resume=True)
     ours, theirs = weights(whole.bundle.model), weights(resumed.bundle.model)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert resumed.fitted.steps == whole.fitted.steps
+    assert resumed.fit.steps == whole.fit.steps
     assert all(torch.isfinite(tensor).all() for tensor in ours.values())
 
 
@@ -139,19 +138,19 @@ def language(dropout: float, **train: object) -> Recipe:
     return compose("lm", None, [{"model": {"decoder": decoder}, "train": usual | train, "ngrams": 2, "samples": None}])
 
 
-def test_a_team_carries_on_every_row_of_running_text(tmp_path):
+def test_every_row_of_running_text_is_carried_over(tmp_path):
     recipe = language(dropout=0.0)
     data = as_data([TEXT], [TEXT[:60]], recipe)
     bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
     save_definition(tmp_path, recipe, bundle.sides)
     first, second = list(training_loader(bundle, data.train).epoch(0))[:2]
     assert first.size == 5
-    with team(bundle.model, tmp_path, 2, seed=1) as members:
-        left = Alone(bundle.model)(first, 0.0, 0).carry
-        whole = Alone(bundle.model)(second, 0.0, 1, left)
+    with gradient_workers(bundle.model, tmp_path, 2, seed=1) as parallel:
+        left = SingleProcess(bundle.model)(first, 0.0, 0).carry
+        whole = SingleProcess(bundle.model)(second, 0.0, 1, left)
         expected = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
-        theirs = members(first, 0.0, 0).carry
-        found = members(second, 0.0, 1, theirs)
+        theirs = parallel(first, 0.0, 0).carry
+        found = parallel(second, 0.0, 1, theirs)
         for name, p in bundle.model.named_parameters():
             assert torch.allclose(p.grad, expected[name], atol=1e-6), name
     assert float(found.loss_sum) == pytest.approx(float(whole.loss_sum), rel=1e-5)
@@ -160,7 +159,7 @@ def test_a_team_carries_on_every_row_of_running_text(tmp_path):
             assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_running_text_in_two_processes_stopped_and_resumed_is_the_run_never_stopped(tmp_path):
+def test_a_resumed_run_of_two_processes_on_running_text_equals_an_uninterrupted_one(tmp_path):
     recipe = language(dropout=0.2, processes=2)
     data = as_data([TEXT], [TEXT[:60]], recipe)
 
@@ -170,7 +169,7 @@ def test_running_text_in_two_processes_stopped_and_resumed_is_the_run_never_stop
                 raise KeyboardInterrupt
 
     whole = run(recipe, data, tmp_path / "whole", Silent())
-    assert run(recipe, data, tmp_path / "stopped", Stopping()).fitted.reason == "interrupted"
+    assert run(recipe, data, tmp_path / "stopped", Stopping()).fit.reason == "interrupted"
     resumed = run(recipe, data, tmp_path / "stopped", Silent(), resume=True)
     ours, theirs = weights(whole.bundle.model), weights(resumed.bundle.model)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

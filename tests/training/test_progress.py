@@ -1,4 +1,4 @@
-"""What is told of a run: progress, the estimate before it, the environment."""
+"""Progress, estimate and environment of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from windlass.core.records import Scored
 from windlass.recipe.train import TrainOptions
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
-from windlass.training.observe import Plan, Step
-from windlass.training.progress import RichProgress, seconds_left, share_done
-from windlass.training.randomness import random_state
+from windlass.training.observe import RunPlan, Step
+from windlass.training.progress import RichProgress, fraction_done, seconds_left
+from windlass.training.rng import rng_state
 
 
 def test_without_a_terminal_an_evaluation_is_a_plain_line(tmp_path):
@@ -50,26 +50,26 @@ def test_the_live_line_is_closed_when_a_run_fails(tmp_path):
 
 
 def step(number, seconds):
-    return Step(number, epoch=1, loss=1, rate=1, norm=1, tokens=1, speed=1, seconds=seconds)
+    return Step(number, epoch=1, loss=1, lr=1, grad_norm=1, tokens=1, tokens_per_second=1, seconds=seconds)
 
 
 def test_time_left_is_by_pace_and_never_over_the_limit():
-    plan = Plan(steps=100, done=20, epochs=1, minutes=None, seconds=50.0, metric="loss")
+    plan = RunPlan(steps=100, done=20, epochs=1, minutes=None, seconds=50.0, metric="loss")
     assert seconds_left(plan, step(40, 60.0)) == pytest.approx(30)  # 10 s for 20 steps, 60 to go
-    plan = Plan(steps=100, done=20, epochs=1, minutes=1.25, seconds=50.0, metric="loss")
+    plan = RunPlan(steps=100, done=20, epochs=1, minutes=1.25, seconds=50.0, metric="loss")
     assert seconds_left(plan, step(40, 60.0)) == pytest.approx(15)
-    assert share_done(plan, step(40, 60.0)) == pytest.approx(0.8)
-    assert share_done(plan, step(90, 60.0)) == pytest.approx(0.9)
+    assert fraction_done(plan, step(40, 60.0)) == pytest.approx(0.8)
+    assert fraction_done(plan, step(90, 60.0)) == pytest.approx(0.9)
 
 
 def test_an_estimate_leaves_no_trace():
     model = build().eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    generators = random_state()
+    generators = rng_state()
     estimate(model, data(), TrainOptions(sampling={"kind": "constant", "chance": 0.5}))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
-    assert all(torch.equal(state, random_state()[name]) for name, state in generators.items())
+    assert all(torch.equal(state, rng_state()[name]) for name, state in generators.items())
     assert not model.training
 
 

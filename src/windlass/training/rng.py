@@ -1,4 +1,4 @@
-"""The state of every random number generator, as tensors of bytes."""
+"""Random number generators: seed them, and save and restore their states as byte tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-def _bytes_of(value: object) -> Tensor:
+def _to_bytes(value: object) -> Tensor:
     return torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
 
 
@@ -30,38 +30,38 @@ def seed_all(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
-def random_state() -> dict[str, Tensor]:
-    """The state of every generator, by name.
+def rng_state() -> dict[str, Tensor]:
+    """Return the state of every generator by name.
 
-    >>> sorted(random_state())[:3]
+    >>> sorted(rng_state())[:3]
     ['numpy', 'python', 'torch']
     """
-    kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)
+    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     assert isinstance(keys, np.ndarray)
     states = {
         "torch": torch.get_rng_state(),
-        "python": _bytes_of(random.getstate()),
-        "numpy": _bytes_of([kind, keys.tolist(), place, has_gauss, gauss]),
+        "python": _to_bytes(random.getstate()),
+        "numpy": _to_bytes([kind, keys.tolist(), position, has_gauss, gauss]),
     }
     if torch.cuda.is_available():
         states |= {f"cuda{n}": state for n, state in enumerate(torch.cuda.get_rng_state_all())}
     return states
 
 
-def restore_random(states: Mapping[str, Tensor]) -> None:
-    """Set every generator as `random_state` found it.
+def restore_rng(states: Mapping[str, Tensor]) -> None:
+    """Restore the states that `rng_state` returned.
 
-    >>> before = random_state()
+    >>> before = rng_state()
     >>> first = torch.rand(1), random.random(), np.random.rand()
-    >>> restore_random(before)
+    >>> restore_rng(before)
     >>> first == (torch.rand(1), random.random(), np.random.rand())
     True
     """
     torch.set_rng_state(states["torch"])
     version, keys, gauss = json.loads(bytes(states["python"].tolist()))
     random.setstate((version, tuple(keys), gauss))
-    kind, words, place, has_gauss, cached = json.loads(bytes(states["numpy"].tolist()))
-    np.random.set_state((kind, np.array(words, dtype=np.uint32), place, has_gauss, cached))
+    kind, words, position, has_gauss, cached = json.loads(bytes(states["numpy"].tolist()))
+    np.random.set_state((kind, np.array(words, dtype=np.uint32), position, has_gauss, cached))
     if torch.cuda.is_available():
         for n in range(torch.cuda.device_count()):
             if f"cuda{n}" in states:
@@ -69,17 +69,17 @@ def restore_random(states: Mapping[str, Tensor]) -> None:
 
 
 @contextmanager
-def untouched_randomness() -> Iterator[None]:
-    """Whatever is drawn inside leaves no trace outside.
+def fork_rng() -> Iterator[None]:
+    """Restore every generator after the block, as `torch.random.fork_rng` does for torch.
 
     >>> seed_all(1)
-    >>> with untouched_randomness():
+    >>> with fork_rng():
     ...     inside = torch.rand(1)
     >>> torch.equal(inside, torch.rand(1))
     True
     """
-    before = random_state()
+    before = rng_state()
     try:
         yield
     finally:
-        restore_random(before)
+        restore_rng(before)

@@ -1,0 +1,137 @@
+"""The command `evaluate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from windlass.baseline import load_baseline
+from windlass.baseline.language import LanguageBaselines, language_metrics
+from windlass.bundle import Bundle
+from windlass.commands import flags
+from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, search_from_flags
+from windlass.core.errors import WindlassError
+from windlass.core.marks import UNK
+from windlass.data.examples import Example
+from windlass.experiment.run import baseline_metrics
+from windlass.explain.confusion import draw_confusion
+from windlass.inference.evaluate import alignment_metrics, evaluate
+from windlass.metrics.likelihood import format_metric
+from windlass.metrics.text import signatures
+
+
+@app.command("evaluate")
+def evaluate_command(
+    folder: flags.Folder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="test data with references")],
+    json_: flags.Json = False,
+    confusion: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="for labels and tags: draw the confusion matrix as .png")
+    ] = None,
+    also: flags.Also = None,
+    beam: flags.BeamSize = None,
+    search: flags.Search = None,
+    length_penalty: flags.LengthPenalty = None,
+    block_ngrams: flags.BlockNgrams = None,
+    source: flags.Source = None,
+    target: flags.Target = None,
+    second: flags.Second = None,
+    alignment: flags.AlignmentColumn = None,
+    format: flags.Format = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="language model: split the text into N rows, which is faster")
+    ] = None,
+    device: flags.Device = "cpu",
+) -> None:
+    """Evaluate a model on test data.
+
+    Prints the metrics of its task, beside those of a baseline.
+    """
+    started = perf_counter()
+    bundles = load_bundles(folder, also, device)
+    first = bundles[0]
+    over = columns(source, target, alignment, format, second)
+    if first.task.language_model:
+        if confusion is not None or any(flag is not None for flag in (beam, search, length_penalty, block_ngrams)):
+            raise WindlassError(
+                "a language model is evaluated by likelihood, with no search and no confusion matrix: leave these "
+                "options out"
+            )
+        _evaluate_texts(folder, bundles, read_file(first, file, over).examples, rows or 1, json_)
+        return
+    options = search_from_flags(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
+    if rows is not None:
+        raise WindlassError("--rows is for a language model: leave it out")
+    if confusion is not None and first.task.target not in ("label", "tags"):
+        raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
+    examples = read_file(first, file, over).examples
+    result = evaluate(bundles, examples, options)
+    metrics = dict(result.metrics)
+    baseline = load_baseline(folder)
+    beside = {} if baseline is None else baseline_metrics(baseline, first.recipe.task, examples)
+    if any(e.alignment for e in examples):
+        aligned, diagonal = alignment_metrics(first, examples)
+        metrics |= aligned
+        beside |= diagonal
+    content: dict[str, Any] = {
+        "metrics": rounded(metrics),
+        "baseline": rounded(beside),
+        "baseline_name": baseline.name if baseline else None,
+        "examples": result.examples,
+        "unknown": sum(bool(p.unknown) for p in result.predictions),
+        "unread": sum(p.places.unread > 0 for p in result.predictions),
+        "seconds": round(perf_counter() - started, 2),
+        "search": None if options is None else options.model_dump(mode="json"),
+        "models": [str(path) for path in (folder, *(also or []))],
+    }
+    if "bleu" in result.metrics:
+        content["signatures"] = signatures([p.text for p in result.predictions], [e.targets for e in examples])
+    if confusion is not None:
+        draw_confusion([p.text for p in result.predictions], [e.targets for e in examples], confusion)
+    if json_:
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    for name, value in metrics.items():
+        against = f"   (baseline {format_metric(name, beside[name])})" if name in beside else ""
+        print(f"{name:10} {format_metric(name, value):>7}{against}")
+    summary = f"{result.examples} examples, {content['seconds']} s"
+    if baseline is not None:
+        summary += f"; baseline: {baseline.name}"
+    if content["unknown"]:
+        summary += f"; {content['unknown']} with symbols the model has never seen"
+    if content["unread"]:
+        summary += f"; {content['unread']} longer than the model reads"
+    print(summary)
+    for name, text in content.get("signatures", {}).items():
+        print(f"{name}: {text}")
+
+
+def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, json_: bool) -> None:
+    """Print the likelihood of texts under a language model, beside its baselines."""
+    started = perf_counter()
+    result = evaluate(bundles, examples, rows=rows)
+    first, texts = bundles[0], [e.target for e in examples]
+    baselines = LanguageBaselines.load(folder)
+    beside = {} if baselines is None else language_metrics(baselines, first, texts)
+    ids = [n for text in texts for n in first.sides.tokenizer.encode(text)]
+    content: dict[str, Any] = {
+        "metrics": rounded(result.metrics),
+        "baselines": {name: rounded(metrics) for name, metrics in beside.items()},
+        "texts": result.examples,
+        "tokens": len(ids),
+        "unknown": ids.count(UNK),
+        "seconds": round(perf_counter() - started, 2),
+        "rows": rows,
+    }
+    if json_:
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    print(f"{'':16}" + "".join(f"{name:>12}" for name in result.metrics))
+    for name, metrics in {"model": result.metrics, **beside}.items():
+        print(f"{name:16}" + "".join(f"{format_metric(key, value):>12}" for key, value in metrics.items()))
+    print(f"{len(ids):,} tokens, {ids.count(UNK):,} of them unknown; {content['seconds']} s")

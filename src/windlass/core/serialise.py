@@ -1,0 +1,75 @@
+"""Records as bytes, for messages between the processes of a run: JSON and safetensors, no pickle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from windlass.core.records import Record
+
+
+def serialise(record: Record) -> bytes:
+    """Return a record and everything nested in it as bytes.
+
+    >>> from windlass.core.records import Padded
+    >>> deserialise(serialise(Padded.of([[4, 5], [6]]))).mask.tolist()
+    [[True, True], [True, False]]
+    """
+    tensors: dict[str, Tensor] = {}
+    structure = json.dumps(_flatten(record, tensors)).encode()
+    return len(structure).to_bytes(8, "little") + structure + save(tensors)
+
+
+def deserialise(content: bytes) -> Any:
+    """Return the record that `serialise` wrote.
+
+    >>> from windlass.core.records import Batch, Padded
+    >>> import torch
+    >>> batch = Batch({"source": Padded.of([[4, 5]])}, None, torch.tensor([7]))
+    >>> deserialise(serialise(batch)).inputs["source"].values.tolist()
+    [[4, 5]]
+    """
+    size = int.from_bytes(content[:8], "little")
+    return _rebuild(json.loads(content[8 : 8 + size]), load(content[8 + size :]))
+
+
+def _flatten(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return the structure of a value as JSON; its tensors go to `tensors` under their index."""
+    if isinstance(value, Tensor):
+        tensors[str(len(tensors))] = value.detach().contiguous().clone()
+        return {"tensor": str(len(tensors) - 1)}
+    if isinstance(value, Record):
+        fields = {name: _flatten(getattr(value, name), tensors) for name in value.__dataclass_fields__}
+        return {"record": type(value).__name__, "fields": fields}
+    if isinstance(value, tuple):
+        return {"tuple": [_flatten(part, tensors) for part in value]}
+    if isinstance(value, dict):
+        return {"dict": {name: _flatten(part, tensors) for name, part in value.items()}}
+    return {"value": value}
+
+
+def _rebuild(structure: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    if "tensor" in structure:
+        return tensors[structure["tensor"]]
+    if "record" in structure:
+        return _record_types()[structure["record"]](
+            **{name: _rebuild(part, tensors) for name, part in structure["fields"].items()}
+        )
+    if "tuple" in structure:
+        return tuple(_rebuild(part, tensors) for part in structure["tuple"])
+    if "dict" in structure:
+        return {name: _rebuild(part, tensors) for name, part in structure["dict"].items()}
+    return structure["value"]
+
+
+def _record_types() -> dict[str, type[Record]]:
+    types: dict[str, type[Record]] = {}
+    pending: list[type[Record]] = [Record]
+    while pending:
+        record = pending.pop()
+        types[record.__name__] = record
+        pending.extend(record.__subclasses__())
+    return types

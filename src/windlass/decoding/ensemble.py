@@ -1,0 +1,111 @@
+"""The decoder of a search: one model, or an ensemble that averages the probabilities of the next token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from windlass.core.records import Batch, Member, Memory, Record
+from windlass.nn import fast
+
+
+class Decoder(Protocol):
+    """A head as a search sees it. The source has a row for each sentence, the state one for each hypothesis."""
+
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[Any, Any]:
+        """Return source and state before the first token."""
+
+    def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """Return log probabilities (N, V), the new state, and attention (N, S)."""
+
+
+@runtime_checkable
+class OwnsOutput(Protocol):
+    """A decoder that returns new log probabilities at every step, which the caller may overwrite."""
+
+    owns_output: bool
+
+
+def for_inference(head: Decoder, int8: bool = False) -> Decoder:
+    """The inference form of a head, in 8 bits if `int8`; the head itself in training, or if it offers none.
+
+    >>> from windlass.heads.options import TextHeadOptions
+    >>> from windlass.heads.text import TextHead
+    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> for_inference(head) is head, for_inference(head.eval()) is head
+    (True, False)
+    """
+    return (fast.inference(head, int8) or head) if isinstance(head, fast.OffersInference) else head
+
+
+@dataclass(frozen=True)
+class SearchState(Record):
+    """The state of a search in every model of an ensemble.
+
+    >>> from windlass.core.records import Padded
+    >>> state = SearchState((), (Padded.of([[5], [6]]),))
+    >>> state.widen(2).reorder(torch.tensor([0, 0, 3, 2])).states[0].values.tolist()
+    [[5], [5], [6], [6]]
+    """
+
+    sources: tuple[Any, ...]
+    states: tuple[Any, ...]
+
+    def reorder(self, hypotheses: Tensor) -> SearchState:
+        """Continue each hypothesis from another one of its sentence."""
+        return SearchState(self.sources, tuple(s.select(hypotheses) for s in self.states))
+
+    def keep(self, sentences: Tensor, hypotheses: Tensor) -> SearchState:
+        """Keep some of the sentences, and their hypotheses."""
+        sources = tuple(s.select(sentences) for s in self.sources)
+        return SearchState(sources, tuple(s.select(hypotheses) for s in self.states))
+
+    def widen(self, k: int) -> SearchState:
+        """Repeat the one hypothesis of each sentence k times."""
+        return SearchState(self.sources, tuple(s.repeat(k) for s in self.states))
+
+
+class Ensemble:
+    """One model, or the mean of the probabilities of several.
+
+    >>> from windlass.heads.options import TextHeadOptions
+    >>> from windlass.heads.text import TextHead
+    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> member = Member(head, Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
+    >>> ensemble = Ensemble([member, member])
+    >>> logprobs, state, weights = ensemble.step(torch.tensor([2, 2]), ensemble.begin())
+    >>> bool(torch.allclose(logprobs.exp().sum(1), torch.ones(2)))
+    True
+    """
+
+    def __init__(self, members: Sequence[Member]):
+        self.members = members
+        self.decoders: list[Decoder] = [for_inference(member.head, member.int8) for member in members]
+        self.owns_output = all(isinstance(decoder, OwnsOutput) for decoder in self.decoders)
+
+    def begin(self) -> SearchState:
+        """The state of every model before the first token."""
+        pairs = [decoder.begin(m.memory, m.batch) for decoder, m in zip(self.decoders, self.members, strict=True)]
+        return SearchState(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
+
+    def step(self, tokens: Tensor, state: SearchState) -> tuple[Tensor, SearchState, Tensor | None]:
+        """Feed tokens (N,) to every model; attention is the mean, or the first model's if shapes differ.
+
+        The caller may overwrite the log probabilities.
+        """
+        inputs = zip(self.decoders, state.states, state.sources, strict=True)
+        outputs = [decoder.step(tokens, before, source) for decoder, before, source in inputs]
+        state = SearchState(state.sources, tuple(after for _, after, _ in outputs))
+        if len(outputs) == 1:
+            logprobs, _, attention = outputs[0]
+            return logprobs if self.owns_output else logprobs.clone(), state, attention
+        logprobs = torch.logsumexp(torch.stack([logp for logp, _, _ in outputs]), dim=0)
+        weights = [w for _, _, w in outputs if w is not None]
+        same_shape = bool(weights) and all(w.shape == weights[0].shape for w in weights)
+        attention = torch.stack(weights).mean(0) if same_shape else weights[0] if weights else None
+        return logprobs - math.log(len(outputs)), state, attention
