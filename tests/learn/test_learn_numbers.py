@@ -88,7 +88,7 @@ def test_similarity_by_the_command_line(folder):
     assert first["confidence"] is None
     windlass("explain", folder / "m", "red blue", "--second", "red big", "--out", folder / "x.png")
     assert (folder / "x.png").stat().st_size > 1000
-    assert "--beam has no use here" in refused("evaluate", folder / "m", folder / "test.tsv", "--beam", "3")
+    assert "--beam has no use" in refused("evaluate", folder / "m", folder / "test.tsv", "--beam", "3")
 
 
 def test_what_is_not_a_number_is_a_finding_with_its_line(folder, tmp_path):
@@ -97,3 +97,13 @@ def test_what_is_not_a_number_is_a_finding_with_its_line(folder, tmp_path):
     told = windlass("doctor", path, "--task", "similarity").out
     assert "bad.tsv:1: the target is not a number: 'four'; write it as 3.5" in told
     assert "bad.tsv:3" in told
+
+
+def test_an_empty_set_of_labels_in_a_file_is_an_answer(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    rows = [{"text": "red", "labels": ["a", "b"]}, {"text": "blue", "labels": []}, {"text": "big", "labels": None}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(windlass("doctor", path, "--task", "multilabel", "--target", "labels", "--json").out)
+    assert (told["train"], told["findings"]) == (3, [])
+    (tmp_path / "labels.tsv").write_text("red\ta,b\nblue\t\n")
+    assert json.loads(windlass("doctor", tmp_path / "labels.tsv", "--task", "multilabel", "--json").out)["train"] == 2

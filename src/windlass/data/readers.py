@@ -154,6 +154,9 @@ class _ExampleMaker:
         return value if isinstance(cell, str) else self._checked(value, cell, self.source, "source")
 
     def _target(self, answer: object, line: int) -> Value:
+        nothing = answer is None or answer == [] or (isinstance(answer, str) and not answer.strip())
+        if nothing and not self.target.blank(""):
+            return self.target.read(self.sides.target, "")  # nothing is an answer
         cell = self._tidy(answer, "target", line, self.target.multiline)
         try:
             value = self.target.read(self.sides.target, cell)
