@@ -59,7 +59,7 @@ def test_pairs_are_judged_evaluated_and_scored(pairs, tmp_path):
     ran = windlass("score", pairs / "model", pairs / "test.tsv")
     assert ran.out.splitlines()[0].split("\t")[1] in ("yes", "no")
     told = refused("predict", pairs / "model", stdin=b"red big old\n")
-    assert told == "line 1: a pair is two texts with one tab between them, not 'red big old'"
+    assert told == "line 1: a pair is two texts separated by one tab, not 'red big old'"
 
 
 def test_the_words_of_the_hypothesis_are_drawn_over_those_of_the_premise(pairs, tmp_path):
@@ -92,7 +92,7 @@ def test_the_hypothesis_is_written_from_the_premise_as_any_text_from_another(pai
     assert ran.code == 0, ran.err
     assert windlass("predict", tmp_path / "model", stdin=b"red big old\n").code == 0
     told = refused("explain", tmp_path / "model", "red", "--second", "big", "--out", tmp_path / "a.png")
-    assert told == "--second is for a model that judges pairs, and this one reads one text"
+    assert told == "--second is for a model of pairs, and this one reads one text: leave it out"
     told = refused("explain", tmp_path / "model", "red", "--self-attention", "--out", tmp_path / "a.png")
     assert "no self-attention in this model" in told
 

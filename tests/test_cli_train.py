@@ -157,7 +157,7 @@ def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp
     assert "folder" in refused("train", tmp_path, "--out", out)
     assert "no task 'nosuch'" in refused("train", pairs, "--task", "nosuch", "--out", out)
     assert "cannot read the recipe" in refused("train", pairs, "--recipe", tmp_path / "nosuch.yaml", "--out", out)
-    assert "own recipe" in refused("train", pairs, "--from", tiny_model, "--task", "text", "--out", out)
+    assert "uses the recipe of the model" in refused("train", pairs, "--from", tiny_model, "--task", "text", "--out", out)
     assert "no such folder" in refused("train", pairs, "--from", tmp_path / "nosuch", "--out", out)
     assert "no device 'warp'" in refused("train", pairs, "--device", "warp", "--out", out)
     assert "no such folder" in refused("train", "--resume", "--out", out)
@@ -202,7 +202,7 @@ def test_a_run_is_not_resumed_on_other_data(tiny_data, tmp_path):
     pairs.write_bytes((tiny_data / "pairs.tsv").read_bytes())
     folder = train(tmp_path, "--task", "text", pairs, *ONE)
     pairs.write_bytes((tiny_data / "pairs.tsv").read_bytes() + b"abab\tbaba\n")
-    assert "its data has changed" in refused("train", "--resume", "--out", folder)
+    assert "the data changed" in refused("train", "--resume", "--out", folder)
 
 
 # -- stopped runs, in processes of their own
@@ -254,7 +254,7 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_weights(unbroken, tmp_path
     assert b"Traceback" not in err
     if sent == signal.SIGINT:
         assert process.returncode == 130
-        assert b"go on with: windlass train --resume --out" in err
+        assert b"resume with: windlass train --resume --out" in err
     rows = len((out / "training" / "metrics.jsonl").read_text().splitlines())
     assert rows < 30  # it was really stopped in the middle
     assert windlass("predict", out, stdin=b"ab\n").code == 0  # the best so far is there to be used

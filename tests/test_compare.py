@@ -66,7 +66,7 @@ def test_recipes_of_the_same_data_are_named_by_their_files(tmp_path: Path):
         ([], "nothing to compare"),
         (["--task", "pronounce", "--vary", "train.epochs"], "write it as key=value,value"),
         (["--task", "pronounce", "--vary", "train.epoch=1,2"], "train.epoch: unknown key; did you mean 'epochs'?"),
-        (["--task", "pronounce", "--seeds", "x"], "give how many, such as 3"),
+        (["--task", "pronounce", "--seeds", "x"], "give a number, such as 3"),
         (["no-such.yaml"], "no-such.yaml: cannot read the recipe"),
         (["--task", "pronounce", "--test", "a.tsv", "--test", "b.tsv"], "2 test files for 0 recipes"),
         (["--task", "pronounce", "--vary", "train.epochs=1,1"], "two candidates are called 'epochs=1'"),
@@ -209,7 +209,7 @@ def test_an_interrupted_comparison_resumes(tiny_data: Path, tmp_path: Path, monk
         patch.setattr(trials._ProgressObserver, "step", stop)
         ran = windlass(*command)
     assert ran.code == 130
-    assert "the same command goes on" in ran.err
+    assert "repeat the command to resume" in ran.err
     ran = windlass(*command, "--json")
     assert ran.code == 0, ran.err
     whole = windlass(*command[:-1], tmp_path / "whole", "--json")
