@@ -23,6 +23,7 @@ from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
 from windlass.nn.embedding import Embedding, EmbeddingOptions
 from windlass.nn.pooling import mean
 from windlass.nn.recurrence import Stack
+from windlass.nn.spelling import ConvolutionSpelling
 
 ReaderOptions = Annotated[
     RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options,
@@ -113,7 +114,8 @@ class PairEncoder(Encoder):
             composed = CompareOptions.small(size=4, compose=BelowOptions.small(cell="gru", size=3))
             others = [cls(reader=reader, attention=attention) for attention in (compared, *scores, composed)]
             apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
-            return cls(reader=reader), *others, *apart
+            letters = reader.model_copy(update={"spelling": ConvolutionSpelling.Options.small(size=4)})
+            return cls(reader=reader), *others, *apart, cls(reader=letters, attention=compared)
 
         def build(self, vocabulary: int | Sizes) -> PairEncoder:
             """Make the encoder."""
