@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from itertools import product
 from typing import Any, get_args
@@ -60,21 +61,20 @@ def first_variants(union: Any) -> dict[str, Options]:
 
 USUAL = {task: default(task) for task in TASKS}
 TABLE = {"kind": "learned", "size": E}
+LETTERS_OFF = {"characters": {"characters": False}, "each": {"each": {"kind": "words", "characters": False}}}
 
 
 def fitting(task: str, model: dict[str, Any]) -> Recipe | None:
     """The recipe of a task with such a model, from one of the kinds of source that it reads; None: nothing fits."""
-    target = USUAL[task]["target"]
+    usual = USUAL[task]
     for kind in TASKS[task].sources:
-        usual = USUAL[task]["source"] if USUAL[task]["source"]["kind"] == kind else {"kind": kind}
+        given = usual["source"] if usual["source"]["kind"] == kind else {"kind": kind}
         fields = members(SourceOptions)[kind].model_fields
-        for more in ({}, {"characters": False}) if "characters" in fields else ({},):
-            source = {**usual, **more}
-            joint = "joint" if source == target else "separate"
-            try:
-                return parse({"task": task, "source": source, "target": target, "vocabulary": joint, "model": model})
-            except RecipeError:
-                continue
+        for source in (given, *({**given, **LETTERS_OFF[field]} for field in fields if field in LETTERS_OFF)):
+            content = {key: usual[key] for key in ("task", "data", "target")} | {"source": source, "model": model}
+            joint = "joint" if source == usual["target"] else "separate"
+            with suppress(RecipeError):
+                return parse({**content, "vocabulary": joint})
     return None
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from contract_parts import close
+from contract_parts import close, first_variants, parts
 
-from windlass.core.options import members
 from windlass.core.records import Batch, Padded
 from windlass.encoders.document import HierarchicalEncoder
 from windlass.heads.label import LabelHead
@@ -24,18 +23,17 @@ TAGS = [[0, 3], [1], [2, 0, 1, 1]]
 
 def _variants() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for kind in members(PoolOptions):
-        one_way = {"bidirectional": False} if kind == "last" else {}
+    for kind, pool in parts(PoolOptions).items():
+        one_way = {"bidirectional": False} if pool.ends == 1 else {}
         found[f"label {kind}"] = {
-            "head": {"kind": "label", "pool": kind},
-            "words": {"pool": kind, **one_way},
+            "head": {"kind": "label", "pool": pool},
+            "words": {"pool": pool, **one_way},
             "sentences": one_way,
         }
-    for kind in members(AttentionOptions):
-        score = {"kind": kind, **({"size": 3} if kind in ("additive", "mlp") else {})}
+    for kind, score in parts(AttentionOptions).items():
         found[f"words {kind}"] = {"head": "label", "words": {"pool": {"kind": "attention", "score": score}}}
-    for kind in members(CellOptions):
-        level = {"cell": kind, "layers": 2}
+    for kind, cell in first_variants(CellOptions).items():
+        level = {"cell": cell, "layers": 2}
         found[f"tags {kind}"] = {"head": "tags", "words": level, "sentences": level}
     found["tags crf"] = {"head": {"kind": "tags", "output": "crf"}}
     found["tags portions"] = {"head": "tags", "at_once": 7}  # more than one portion, and made again in training

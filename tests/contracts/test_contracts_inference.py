@@ -202,7 +202,7 @@ def test_without_8_bit_or_onednn_products_torch_multiplies(monkeypatch):
     assert torch.allclose(product(x), x @ weight.t(), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gru - attention", "bilinear current fed", "lstm - prefix", "mlp previous covered"])
+@pytest.mark.parametrize("name", ["additive previous", "bilinear current fed", "lstm - prefix", "mlp previous covered"])
 def test_sentences_that_are_done_before_others_stay_or_leave_without_a_trace(name):
     """In a batch this large, those that are done wait until it pays to make it smaller."""
     m = fresh(name, seed=3)

@@ -36,15 +36,18 @@ VARIANTS = {
 every = pytest.mark.parametrize("name", VARIANTS)
 
 
-def fresh(name):
-    torch.manual_seed(0)
+def model_options(name):
     level = {"cell": "gru", "size": 4}
     encoder = {"kind": "hierarchical", "embedding": {"kind": "learned", "size": 4}, "words": level, "sentences": level}
     given = VARIANTS[name]
     context = {"kind": "hierarchical", **given["context"]}
     decoder = {"cell": "gru", "size": H, "embedding": {"kind": "learned", "size": 4}, "start": "summary"}
-    options = ModelOptions.model_validate({"encoder": encoder, "decoder": {**decoder, **given, "context": context}})
-    made = build(options, LossOptions(), V, V).double().eval()
+    return ModelOptions.model_validate({"encoder": encoder, "decoder": {**decoder, **given, "context": context}})
+
+
+def fresh(name):
+    torch.manual_seed(0)
+    made = build(model_options(name), LossOptions(), V, V).double().eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))

@@ -20,6 +20,7 @@ from windlass.encoders.base import Encoder, MemoryOptions, VocabularySizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
+from windlass.nn.character_encoder import CharacterCNN
 from windlass.nn.embedding import Embedding, EmbeddingOptions
 from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
@@ -115,7 +116,8 @@ class PairEncoder(Encoder):
             composed = CompareOptions.small(size=4, compose=BidirectionalOptions.small(cell="gru", size=3))
             others = [cls(reader=reader, attention=attention) for attention in (compared, *scores, composed)]
             apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
-            return cls(reader=reader), *others, *apart
+            letters = reader.model_copy(update={"spelling": CharacterCNN.Options.small(size=4)})
+            return cls(reader=reader), *others, *apart, cls(reader=letters, attention=compared)
 
         def build(self, vocabulary: int | VocabularySizes) -> PairEncoder:
             """Build the encoder."""
