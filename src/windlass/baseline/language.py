@@ -102,7 +102,7 @@ def language_baselines(
     """
     running = bundle.recipe.train.chunk is not None
     tokenizer = bundle.sides.tokenizer
-    letters = tokenizer.options.tokens.kind in ("characters", "graphemes")
+    letters = tokenizer.by_character
     ids = encode_texts(bundle.sides, train, running)
     fitted = LanguageBaselines.fit(ids, len(tokenizer), letters, bundle.recipe.ngrams)
     both = fitted.chosen(encode_texts(bundle.sides, dev, running))

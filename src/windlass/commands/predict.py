@@ -66,9 +66,9 @@ def predict_command(
         seed=seed,
         block_ngrams=block_ngrams,
     )
-    if options is not None and options.kind == "greedy" and nbest > 1:
+    if options is not None and options.single and nbest > 1:
         raise WindlassError("greedy search finds one output: use --beam or --search sample with --nbest")
-    if options is not None and options.kind == "beam" and nbest > options.size:
+    if options is not None and options.width(nbest) > options.width(1):
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
     shape = conll.form(file, format or "auto", SideOptions())
     if shape is not None:

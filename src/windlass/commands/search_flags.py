@@ -26,7 +26,7 @@ def search_options(base: SearchOptions, kind: str | None = None, **flags: Any) -
     overrides = {name: value for name, value in flags.items() if value is not None}
     known = members(SearchOptions)
     if kind is None:
-        kind = "beam" if "size" in overrides and base.kind != "beam" else base.kind
+        kind = "beam" if "size" in overrides else base.kind
     if kind not in known:
         raise RecipeError(f"--search {kind}: unknown; {nearest(kind, known)}")
     for name in overrides:

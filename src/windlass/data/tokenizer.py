@@ -240,6 +240,15 @@ class Tokenizer:
         return text if self.options.normal_form == "none" else unicodedata.normalize("NFC", text)
 
     @property
+    def by_character(self) -> bool:
+        """Whether a token is a character, or a grapheme.
+
+        >>> Tokenizer.fit(TextOptions(), []).by_character
+        True
+        """
+        return self.options.tokens.kind in ("characters", "graphemes")
+
+    @property
     def spaced(self) -> bool:
         """Whether tokens are words, which a text has spaces between.
 

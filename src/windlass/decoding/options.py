@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,12 +12,24 @@ from windlass.core.options import Options, named
 
 
 class _Search(Options):
+    single: ClassVar[bool] = False  # it finds one output only
+    streams: ClassVar[bool] = True  # its tokens can be returned one by one
+
     length_factor: float = Field(
         2.0, ge=0, description="an output has at most length_factor * source length + length_plus tokens"
     )
     length_plus: int = Field(20, ge=1, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat an n-gram of this length; 0: no limit")
     unknown: bool = Field(True, description="allow unknown tokens in the output; false: the next best token is written")
+
+    @property
+    def label(self) -> str:
+        """Its name in a table."""
+        return str(getattr(self, "kind", ""))
+
+    def width(self, nbest: int) -> int:
+        """Hypotheses per input that are extended side by side."""
+        return 1
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Needs("model.head writing", f"{at} does nothing with model.head: <model.head>: leave it out")
@@ -39,6 +51,7 @@ class Greedy(_Search):
     ['search does nothing with model.head: <model.head>: leave it out']
     """
 
+    single: ClassVar[bool] = True
     kind: Literal["greedy"] = "greedy"
 
 
@@ -71,9 +84,19 @@ class Beam(_Search):
     ['search: beam is not for a language model, which has no best text: use sample or greedy']
     """
 
+    streams: ClassVar[bool] = False
     kind: Literal["beam"] = "beam"
     size: int = Field(5, ge=1, description="hypotheses that are kept")
     length_penalty: float = Field(1.0, ge=0, description="hypotheses are ranked by log p / length ** length_penalty")
+
+    @property
+    def label(self) -> str:
+        """With its size."""
+        return f"beam {self.size}"
+
+    def width(self, nbest: int) -> int:
+        """The size of the beam, which holds at least the n-best list."""
+        return max(self.size, nbest)
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield from super()._terms(at)

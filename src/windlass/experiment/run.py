@@ -314,7 +314,7 @@ def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     """
     metrics = evaluate([bundle], dev).metrics
     decoder = bundle.recipe.model.decoder
-    if decoder is not None and decoder.context.kind == "attention" and any(e.alignment for e in dev):
+    if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
 

@@ -16,6 +16,12 @@ from windlass.nn.recurrence import StackOptions
 
 class _Context(Options):
     constant: ClassVar[bool] = False  # the context is the same at every step
+    aligns: ClassVar[bool] = False  # its attention is over tokens, and aligns them with those of the target
+
+    @property
+    def aligns_late(self) -> bool:
+        """Whether the step after a word aligns it."""
+        return False
 
 
 class NoContext(_Context):
@@ -50,6 +56,7 @@ class AttentionContext(_Context):
     True
     """
 
+    aligns: ClassVar[bool] = True
     kind: Literal["attention"] = "attention"
     score: AttentionOptions = Field(Additive.Options(), description="the score of query and key")
     query: Literal["previous", "current"] = Field("previous", description="the query: s_{t-1} or s_t")
@@ -65,6 +72,11 @@ class AttentionContext(_Context):
         if self.links == "reading" and self.query == "previous":
             raise ValueError("links: reading needs query: current, the state after reading the word")
         return self
+
+    @property
+    def aligns_late(self) -> bool:
+        """With `links: reading`."""
+        return self.links == "reading"
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -173,7 +173,7 @@ class TextHead(Head):
         The batch has the prefix and the ids that can be copied, if the decoder reads them.
         """
         keys = self.attention.prepare(memory) if self.attention else None
-        summary = memory.summary if self.options.context.kind == "summary" else None
+        summary = memory.summary if self.options.context.constant else None
         projections = tuple(self.stack.first.input_products(*self.widths))
         projected_summary = None if summary is None else projections[1](summary)
         layers = self.start(memory)

@@ -86,8 +86,8 @@ def bench(
     searches: dict[str, SearchOptions | None] = {"none": None}
     if own is not None:
         searches = {"greedy": Greedy(length_factor=own.length_factor, length_plus=own.length_plus)}
-    if own is not None and own.kind != "greedy":
-        searches[f"beam {own.size}" if own.kind == "beam" else own.kind] = own
+    if own is not None and not own.single:
+        searches[own.label] = own
     ordered = sorted((text for text in texts if as_text(text).strip()), key=lambda text: len(as_text(text)))
     measured: list[Measurement] = []
     for batch in batches:

@@ -33,7 +33,7 @@ def generate(
     True
     """
     options = options or bundles[0].recipe.search or Sample()
-    if options.kind == "beam":
+    if not options.streams:
         raise RecipeError("beam search has no use for a language model, which has no best text: use sample or greedy")
     tokenizer = bundles[0].sides.tokenizer
     ids = tokenizer.encode(prompt)

@@ -52,7 +52,7 @@ def predict(
     if options is not None and not head.searches:
         raise RecipeError("search options have no use: this model writes no text; leave them out")
     options = options or first.recipe.search
-    if nbest > 1 and options is not None and options.kind == "greedy":
+    if nbest > 1 and options is not None and options.single:
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
     inputs = [first.sides.read(text) for text in texts]
     numbers = [n for n, value in enumerate(inputs) if not first.sides.source.blank(value)]
@@ -180,8 +180,7 @@ def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
     """The batch size of a search: enough hypotheses to be efficient, few enough that their logits stay in cache."""
     if options is None:
         return BATCH_TOKENS
-    width = max(options.size, nbest) if options.kind == "beam" else 1
-    return max(200, 4000 // max(width, 2))
+    return max(200, 4000 // max(options.width(nbest), 2))
 
 
 def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
