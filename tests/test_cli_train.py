@@ -157,9 +157,7 @@ def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp
     assert "folder" in refused("train", tmp_path, "--out", out)
     assert "no task 'nosuch'" in refused("train", pairs, "--task", "nosuch", "--out", out)
     assert "cannot read the recipe" in refused("train", pairs, "--recipe", tmp_path / "nosuch.yaml", "--out", out)
-    assert "uses the recipe of the model" in refused(
-        "train", pairs, "--from", tiny_model, "--task", "text", "--out", out
-    )
+    assert "recipe of the model" in refused("train", pairs, "--from", tiny_model, "--task", "text", "--out", out)
     assert "no such folder" in refused("train", pairs, "--from", tmp_path / "nosuch", "--out", out)
     assert "no device 'warp'" in refused("train", pairs, "--device", "warp", "--out", out)
     assert "no such folder" in refused("train", "--resume", "--out", out)
