@@ -21,8 +21,8 @@ class _Context(Options):
 class NoContext(_Context):
     """The memory is seen at the start only: s_0.
 
-    >>> NoContext().kind
-    'none'
+    >>> NoContext() == TextHeadOptions(context="none", start="final").context, NoContext().constant
+    (True, False)
     """
 
     kind: Literal["none"] = "none"
@@ -31,8 +31,8 @@ class NoContext(_Context):
 class SummaryContext(_Context):
     """The summary is part of the input of every step.
 
-    >>> SummaryContext().kind
-    'summary'
+    >>> Gives("model.decoder.context vector") in SummaryContext().declare("model.decoder.context")
+    True
     """
 
     constant: ClassVar[bool] = True
@@ -142,7 +142,7 @@ class StateReadout(_Readout):
 class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
-    >>> JoinedReadout(size=128).size
+    >>> TextHeadOptions(readout=JoinedReadout(size=128), size=64).readout_size
     128
     """
 
