@@ -71,7 +71,8 @@ def by_hand(kind, attend, states, queries, coverage=None, scale=1.0, keys=None, 
             e = []
             for j in range(LENGTHS[b]):
                 moved = 0.0 if coverage is None else coverage[b, t, j] * n(attend.coverage)
-                e.append(math.exp(scale * score(kind, attend, queries[b, t], keys[b, j], moved)))
+                e.append(scale * score(kind, attend, queries[b, t], keys[b, j], moved))
+            e = [math.exp(each - max(e)) for each in e]  # or far places would all weigh 0
             for j in range(LENGTHS[b]):
                 weights[b, t, j] = e[j] / sum(e)
                 contexts[b, t] += weights[b, t, j] * values[b, j]
@@ -79,7 +80,8 @@ def by_hand(kind, attend, states, queries, coverage=None, scale=1.0, keys=None, 
 
 
 def test_every_registered_score_is_here():
-    assert set(OPTIONS) == set(members(AttentionOptions))
+    missing = members(AttentionOptions).keys() - OPTIONS.keys()
+    assert not missing, f"add the equation of {sorted(missing)} to OPTIONS and `score`"
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
