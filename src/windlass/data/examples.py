@@ -37,7 +37,10 @@ def as_text(value: Value) -> str:
     """
     if isinstance(value, str):
         return value
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    try:
+        return " ".join(value)
+    except TypeError:
+        return str(value)
 
 
 def frozen(value: Any) -> Value:
@@ -46,6 +49,8 @@ def frozen(value: Any) -> Value:
     >>> frozen(["a", ["b"]])
     ('a', ('b',))
     """
+    if isinstance(value, str):
+        return value
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 

@@ -27,13 +27,8 @@ class _Context(Options):
 class NoContext(_Context):
     """No context: the decoder sees the memory only in its initial state.
 
-    <<<<<<< HEAD
-        >>> Gives("model.decoder.context vector") in NoContext().declare("model.decoder.context")
-        False
-    =======
-        >>> NoContext() == TextHeadOptions(context="none", start="final").context, NoContext().constant
-        (True, False)
-    >>>>>>> 5ae420fbbfcb184fef1787b710067ffb7fab975a
+    >>> Gives("model.decoder.context vector") in NoContext().declare("model.decoder.context")
+    False
     """
 
     kind: Literal["none"] = "none"
@@ -159,13 +154,8 @@ class StateReadout(_Readout):
 class JoinedReadout(_Readout):
     """o = tanh(W [s; c]).
 
-    <<<<<<< HEAD
-        >>> Gives("model.decoder.readout context") in JoinedReadout().declare("model.decoder.readout")
-        True
-    =======
-        >>> TextHeadOptions(readout=JoinedReadout(size=128), size=64).readout_size
-        128
-    >>>>>>> 5ae420fbbfcb184fef1787b710067ffb7fab975a
+    >>> Gives("model.decoder.readout context") in JoinedReadout().declare("model.decoder.readout")
+    True
     """
 
     kind: Literal["joined"] = "joined"

@@ -21,7 +21,7 @@ from windlass.data.copies import beyond, held, wanted
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
 from windlass.data.loader import Loader
-from windlass.data.sides.base import CellError, SourceSide, TargetSide
+from windlass.data.sides.base import CellError, SourceSide, TargetSide, ids
 from windlass.data.sides.document import DocumentOptions, DocumentSource
 from windlass.data.sides.label import LabelOptions, LabelTarget
 from windlass.data.sides.labels import LabelsOptions, LabelsTarget
@@ -210,11 +210,10 @@ class Sides:
         if self.copying:
             lent = [piece for part in self.source.lends(source) for piece in part]
             copied = beyond(self.tokenizer, lent)
-            # What is beyond the pieces is the end mark of the source.
-            arrays["copy"] = np.full(len(arrays["source"]), EOS, dtype=np.int32)
-            arrays["copy"][: len(lent)] = held(self.tokenizer, lent, copied)
+            end = [EOS] * (len(arrays["source"]) - len(lent))
+            arrays["copy"] = ids([*held(self.tokenizer, lent, copied), *end])
             if target is not None:
-                answer = np.array(wanted(self.tokenizer, target, copied), dtype=np.int32)
+                answer = ids(wanted(self.tokenizer, target, copied))
         elif target is not None:
             answer = self.target.encode(target)
         if alignment is None:

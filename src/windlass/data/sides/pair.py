@@ -116,8 +116,9 @@ class PairSource(SourceSide):
 
     def encode(self, value: Value) -> Arrays:
         """The arrays of both texts."""
-        first, second = map(self.each.encode, value)
-        return {**first, **{_second(name): array for name, array in second.items()}}
+        arrays = self.each.encode(value[0])
+        arrays.update((_second(name), array) for name, array in self.each.encode(value[1]).items())
+        return arrays
 
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
         """The inputs of the first text by their own names, and those of the second."""
