@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 
-from windlass.core.records import Batch, Padded
+from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam
-from windlass.decoding.search import search
+from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.fast import onednn
@@ -94,7 +94,11 @@ def test_without_onednn_training_and_decoding_take_torchs_own_product(cell, with
             gradients = [p.grad for p in network.parameters()]
             with torch.no_grad():
                 network.eval()
-                (best, *_) = zip(*search([network.head], [network.infer(batch)], Beam(size=3)), strict=False)
+                member = Member(network.head, network.infer(batch), batch)
+                (best, *_) = zip(*search([member], SearchRequest(Beam(size=3))), strict=False)
+                    *search([Member(network.head, network.infer(batch), batch)], SearchRequest(Beam(size=3))),
+                    strict=False,
+                )
             results[enabled] = loss, gradients, best
     assert [h.ids for h in results[True][2]] == [h.ids for h in results[False][2]]
     torch.testing.assert_close(results[True][:2], results[False][:2], rtol=1e-4, atol=1e-5)

@@ -5,9 +5,9 @@ import threading
 import torch
 from torch import nn
 
-from windlass.core.records import Batch, Padded
+from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam
-from windlass.decoding.search import search
+from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.attention import Attention, Score
@@ -71,7 +71,7 @@ def outcome(network):
     loss.backward()
     network.eval()
     with torch.no_grad():
-        hypotheses = search([network.head], [network.infer(batch())], Beam(size=3))
+        hypotheses = search([Member(network.head, network.infer(batch()), batch())], SearchRequest(Beam(size=3)))
     return loss, [p.grad for p in network.parameters()], [h[0].ids for h in hypotheses]
 
 
