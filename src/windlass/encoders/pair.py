@@ -172,9 +172,10 @@ class _Compare(nn.Module):
         """Compare each word with its context in the other text."""
         first_context, _ = self.attend(first.states, self.attend.prepare(second))
         second_context, weights = self.attend(second.states, self.attend.prepare(first))
-        compared = self._compare(second, second_context)
-        parts = {"second": compared, "cross_attention": Memory.of_weights(weights, second.mask)}
-        return replace(self._compare(first, first_context), parts=parts)
+        compared = self._compare(first, first_context)  # first, as dropout draws in this order
+        parts = {"second": self._compare(second, second_context)}
+        parts["cross_attention"] = Memory.of_weights(weights, second.mask)
+        return replace(compared, parts=parts)
 
     def _compare(self, memory: Memory, c: Tensor) -> Memory:
         k = memory.states
