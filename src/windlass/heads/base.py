@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.errors import DataError
-from windlass.core.fitting import Needs, Term
+from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
+from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
 class LossOptions(Options):
@@ -34,6 +35,31 @@ class LossOptions(Options):
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
             yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
+
+
+class PooledHeadOptions(Options):
+    """What the options of every head that pools the memory to one vector share.
+
+    >>> [options.hidden for options in PooledHeadOptions.tiny()]
+    [(), (6, 3)]
+    """
+
+    kind: str = ""
+    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
+
+    def _terms(self, at: str) -> Iterator[Term]:
+        yield Gives(f"{at} pairs")
+        yield Needs(
+            "model.encoder states", f"with {at}: {self.kind} the encoder must have states, not encoder: <model.encoder>"
+        )
+        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Without hidden layers, and with two."""
+        return cls.small(), cls.small(hidden=(6, 3))
 
 
 class Head(nn.Module, ABC):

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, Self, final
+from typing import Literal, final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from windlass.core.fitting import Gives, Needs, Term
-from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
+from windlass.heads.base import (
+    Head,
+    LossOptions,
+    PooledHeadOptions,
+    ensemble_mean,
+    gold,
+    pool_memory,
+    pooling_attention,
+)
 from windlass.heads.wiring import Wiring
 from windlass.nn.loss import cross_entropy
 from windlass.nn.mlp import mlp
-from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
-class LabelHeadOptions(Options):
+class LabelHeadOptions(PooledHeadOptions):
     """One label for the whole input.
 
     >>> LabelHeadOptions(pool="max", hidden=(64,)).build(Wiring(outputs=3, memory_size=8)).output[0].out_features
@@ -30,21 +34,6 @@ class LabelHeadOptions(Options):
     """
 
     kind: Literal["label"] = "label"
-    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
-
-    def _terms(self, at: str) -> Iterator[Term]:
-        yield Gives(f"{at} pairs")
-        yield Needs(
-            "model.encoder states", f"with {at}: label the encoder must have states, not encoder: <model.encoder>"
-        )
-        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Without hidden layers, and with two."""
-        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> LabelHead:
         """Build the head."""

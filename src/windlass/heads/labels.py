@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Self, final
+from collections.abc import Sequence
+from typing import Literal, final
 
 import torch
 from pydantic import Field
@@ -12,17 +12,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.fitting import Gives, Needs, Term
-from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
+from windlass.heads.base import (
+    Head,
+    LossOptions,
+    PooledHeadOptions,
+    ensemble_mean,
+    gold,
+    pool_memory,
+    pooling_attention,
+)
 from windlass.heads.wiring import Wiring
 from windlass.nn.mlp import mlp
-from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
-class LabelsHeadOptions(Options):
+class LabelsHeadOptions(PooledHeadOptions):
     """Any number of labels for the whole input.
 
     >>> LabelsHeadOptions(hidden=(64,)).build(Wiring(outputs=3, memory_size=8)).output[-1].out_features
@@ -30,22 +35,7 @@ class LabelsHeadOptions(Options):
     """
 
     kind: Literal["labels"] = "labels"
-    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
     threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned if its probability reaches this")
-
-    def _terms(self, at: str) -> Iterator[Term]:
-        yield Gives(f"{at} pairs")
-        yield Needs(
-            "model.encoder states", f"with {at}: labels the encoder must have states, not encoder: <model.encoder>"
-        )
-        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Without hidden layers, and with two."""
-        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> LabelsHead:
         """Build the head."""

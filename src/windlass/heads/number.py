@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Self, final
+from typing import Literal, final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from windlass.core.errors import RecipeError
-from windlass.core.fitting import Gives, Needs, Refuses, Term
-from windlass.core.options import Options
+from windlass.core.fitting import Refuses, Term
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, pool_memory, pooling_attention
+from windlass.heads.base import (
+    Head,
+    LossOptions,
+    PooledHeadOptions,
+    ensemble_mean,
+    gold,
+    pool_memory,
+    pooling_attention,
+)
 from windlass.heads.wiring import Wiring
 from windlass.nn.mlp import mlp
-from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
-class NumberHeadOptions(Options):
+class NumberHeadOptions(PooledHeadOptions):
     """A real number for the whole input.
 
     >>> NumberHeadOptions(pool="max", hidden=(64,)).build(Wiring(outputs=1, memory_size=8)).output[0].out_features
@@ -29,22 +34,10 @@ class NumberHeadOptions(Options):
     """
 
     kind: Literal["number"] = "number"
-    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
 
     def _terms(self, at: str) -> Iterator[Term]:
-        yield Gives(f"{at} pairs")
-        yield Needs(
-            "model.encoder states", f"with {at}: number the encoder must have states, not encoder: <model.encoder>"
-        )
+        yield from super()._terms(at)
         yield Refuses("loss.label_smoothing", "loss.label_smoothing is for labels, not for numbers: set it to 0")
-        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Without hidden layers, and with two."""
-        return cls.small(), cls.small(hidden=(6, 3))
 
     def build(self, wiring: Wiring) -> NumberHead:
         """Build the head."""

@@ -50,6 +50,7 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    if a.min() == a.max() or b.min() == b.max():
+        return 0.0  # after rounding, what is left of a constant would be noise
     a, b = a - a.mean(), b - b.mean()
-    size = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / size if size > 0 else 0.0
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))

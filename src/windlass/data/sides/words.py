@@ -39,7 +39,7 @@ class WordsOptions(Options):
     normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field("NFC", description="of Unicode")
     lowercase: bool = Field(True, description="words are looked up in lower case; letters keep their case")
     characters: bool = Field(True, description="the letters of every word are an input too")
-    longest: int = Field(30, ge=1, description="of a longer word only so many letters are read, half from each end")
+    longest: int = Field(30, ge=1, description="letters read of a word; of a longer one, half from each end")
     cut: Literal["punctuation", "spaces"] = Field(
         "punctuation", description="how a text that is not yet cut into words is: around punctuation too, or at spaces"
     )
