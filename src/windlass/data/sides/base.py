@@ -153,6 +153,8 @@ class _Side(ABC):
 class SourceSide(_Side):
     """What goes in."""
 
+    texts: ClassVar[int] = 1
+    """How many columns of a file it is read from."""
     word_by_word: ClassVar[bool] = False
     """Whether a value may be the words of a sentence, as columns of words (CoNLL) hold them."""
     unit: ClassVar[str] = "words"
