@@ -16,6 +16,7 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
+from windlass.experiment.recognise import compose_for
 from windlass.experiment.run import Outcome, apply_suggestions, check_folder, read_data, run
 from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, parse, setting
@@ -27,7 +28,7 @@ from windlass.training.progress import RichProgress, format_duration
 @app.command()
 def train(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; default: text")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; default: by the data")] = None,
     recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="recipe file (YAML)")] = None,
     train_files: Annotated[
         list[str] | None, typer.Option("--train", metavar="FILE", help="training data; repeatable")
@@ -44,19 +45,25 @@ def train(
     second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
+    header: flags.Header = None,
+    separator: flags.Separator = None,
+    encoding: flags.Encoding = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse data with any finding")] = False,
     device: flags.Device = "cpu",
     quiet: flags.Quiet = False,
 ) -> None:
     """Train a model.
 
-    `windlass train pairs.tsv` picks tokens and sizes from the data. For more control, name a task (`windlass train
-    --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see `windlass recipes`), and override it with --set.
+    `windlass train pairs.tsv` recognises the task and the columns and says so, and picks tokens and sizes from the
+    data. For more control, name a task (`windlass train --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see
+    `windlass recipes`), and override it with --set.
     """
     settings = [setting(text) for text in set_ or []]
     observer: Observer = Silent() if quiet else RichProgress()
     paths = [*(files or []), *(train_files or [])]
-    data_over = columns(source, target, alignment, format, second) | ({"strict": True} if strict else {})
+    data_over = columns(source, target, alignment, format, second, header, separator, encoding) | (
+        {"strict": True} if strict else {}
+    )
     if paths:
         data_over["train"] = paths
     if dev is not None:
@@ -79,14 +86,14 @@ def train(
             kept = start.recipe.model_dump(mode="json") | {"data": {}}
             composed = compose(start.recipe.task, None, [kept, *over])
         else:
-            composed = compose(task, recipe, over)
+            composed = compose_for(task, recipe, over, (lambda text: None) if quiet else say)
         check_folder(out, resume=False)  # before a long report
         data = read_data(composed)
         if not quiet:
             say(data.report.render())
         if not quiet and composed.data.dev is None:
             say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
-        if not (task or recipe or base):
+        if not (task or recipe or base) and composed.task == "text":
             composed = apply_suggestions(composed, data, settings, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from windlass.core.errors import DataError
 from windlass.data.findings import Finding, Findings
@@ -68,7 +68,7 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
     windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
     """
     if str(path) == STDIN:
-        yield io.BytesIO(_standard_input())  # it is read more than once: first to see what it holds
+        yield io.BytesIO(_whole(sys.stdin.buffer))  # it is read more than once: first to see what it holds
         return
     found = existing(path)
     try:
@@ -90,8 +90,8 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 @cache
-def _standard_input() -> bytes:
-    return sys.stdin.buffer.read()
+def _whole(stream: BinaryIO) -> bytes:
+    return stream.read()
 
 
 def check_encoding(name: str) -> str:

@@ -20,6 +20,8 @@ from windlass.data.tables import MISSING, Column
 
 LONG = 150
 """Words of a text from which it is read as a document, sentence by sentence."""
+FEW = 10
+"""Rows too few to tell labels from texts."""
 _SPLITS = frozenset("train dev test valid validation val".split())
 _CODE = re.compile(r"[0-9a-fA-F-]{16,}|https?://\S+|\S+\.(?:jpe?g|png|wav|mp3|mp4)")
 _LINKS = re.compile(r"(\d+-\d+)( \d+-\d+)*")
@@ -98,6 +100,10 @@ class ColumnSample:
             return "other"
         if sum("-" in text for text in texts) and _mostly(_LINKS, texts):
             return "links"
+        if many < FEW and name not in TARGET_NAMES:
+            return "text"
+        if len(self.counts) == 1:
+            return "label" if name in TARGET_NAMES else "other"
         repeated = sum(count for count in self.counts.values() if count > 1) / many
         few = len(self.counts) <= max(2, many / 5)
         if numeric and not (few and len(self.counts) <= 20 and all(t.lstrip("-").isdigit() for t in self.counts)):

@@ -20,7 +20,6 @@ from windlass.data.sniff import SAMPLE, find_separator
 
 TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances")
 """Keys of the turns of a dialog."""
-_TABLES = (".tsv", ".tab", ".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 _TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
 
 
@@ -69,7 +68,7 @@ def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
         return Recognised("tag", {}, "it has a word and its tag a line")
     if treebank.is_treebank(name, options.format):
         return Recognised("parse", {}, "it holds trees in brackets", ("unparse",))
-    if options.format == "auto" and suffix not in _TABLES:
+    if options.format == "auto" and suffix not in tables.ENDINGS:
         found = _recognise_text([line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)])
         if found is not None:
             return found

@@ -30,6 +30,8 @@ _BY_SUFFIX = {
     ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
+ENDINGS = tuple(ending for ending in _BY_SUFFIX if ending != ".txt")
+"""Of the names of tables."""
 _TABBED = (".tsv", ".tab")
 
 
