@@ -70,7 +70,9 @@ def test_a_column_that_is_not_there_is_told(folder):
 def test_a_line_in_is_a_line_out_at_once_and_a_closed_pipe_is_no_error(folder):
     program = [sys.executable, "-m", "windlass", "predict", str(folder / "model")]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         for text, _ in ROWS[:3]:
             process.stdin.write(text.encode() + b"\n")
             process.stdin.flush()
