@@ -63,7 +63,7 @@ def test_every_kind_of_side_has_a_class():
         fitted, values = side.tiny()
         assert len(values) >= 2, f"{side.__name__}.tiny() needs two values or more"
         assert all(fitted.read(fitted.options, value) == value for value in values)
-        assert side.from_json(json.loads(json.dumps(fitted.to_json()))) == fitted
+        assert side.from_json(fitted.options, json.loads(json.dumps(fitted.to_json()))) == fitted
 
 
 def small(options: Any) -> Any:

@@ -21,11 +21,9 @@ from windlass.data.examples import Value
 from windlass.data.padding import pad_nested
 from windlass.data.sentences import RuleSentences, SplitterOptions
 from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
+from windlass.data.sides.words import CACHED
 from windlass.data.tokenizer import SPACE_MARK, Tokenizer
 from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
-
-CACHED = 2**16
-"""Words whose ids are remembered: to clean one is slow, and most come again."""
 
 
 class DocumentOptions(Options):
@@ -110,7 +108,6 @@ class DocumentSource(TokenizedSource):
 
     @classmethod
     def fit(cls, options: DocumentOptions, values: Iterable[Value]) -> DocumentSource:
-        """Choose the words from the training data."""
         flat = TextOptions(tokens=options.tokens, normal_form=options.normal_form, lowercase=options.lowercase)
         empty = cls(Tokenizer(flat, ()), options)
         return cls(Tokenizer.fit(flat, empty._spaced(values)), options)
@@ -165,15 +162,10 @@ class DocumentSource(TokenizedSource):
         >>> [sentence.text for sentence in side.sentences("a b c d e f")]
         ['a b', 'c d']
         """
-        return self.scan(value)[0]
+        return self._scan(value)[0]
 
-    def scan(self, value: Value) -> tuple[list[Sentence], int]:
-        """The sentences that are read, and how many words are not, as there are too many of them or of sentences.
-
-        >>> side = DocumentSource.fit(DocumentOptions(most_words=2, longer="cut"), ["a b c d e f"])
-        >>> side.scan("a b c d e f")[1], side.scan("a b")[1]
-        (4, 0)
-        """
+    def _scan(self, value: Value) -> tuple[list[Sentence], int]:
+        """The sentences that are read, and how many words are not, as there are too many of them or of sentences."""
         found: list[Sentence] = []
         every = 0
         for sentence in self.split(self.options, value):
@@ -228,7 +220,7 @@ class DocumentSource(TokenizedSource):
         count = longer = words = unread = 0
         for value in values:
             count += 1
-            parts, beyond = self.scan(value)
+            parts, beyond = self._scan(value)
             longer += beyond > 0
             unread += beyond
             words += beyond + sum(len(part.ids) for part in parts)
@@ -256,7 +248,7 @@ class DocumentSource(TokenizedSource):
 
     def places(self, value: Value) -> Places:
         """The sentences that are read, the words of each, and how many words are not read."""
-        parts, unread = self.scan(value)
+        parts, unread = self._scan(value)
         within = tuple(Places("words", part.words) for part in parts)
         return Places("sentences", tuple(part.text for part in parts), within=within, unread=unread)
 
@@ -277,31 +269,25 @@ class DocumentSource(TokenizedSource):
         return [self.tokenizer.clean(word) for word in (words if len(words) == len(part.words) else part.words)]
 
     def unknown(self, value: Value) -> tuple[str, ...]:
-        """The words that training has not shown."""
         pairs = ((n, word) for part in self.sentences(value) for n, word in zip(part.ids, part.words, strict=True))
         return tuple(dict.fromkeys(word for n, word in pairs if n == UNK and word))
 
     def extend(self, values: Iterable[Value]) -> tuple[DocumentSource, tuple[str, ...]]:
-        """Add new words."""
         tokenizer, new = self.tokenizer.extend(self._spaced(values))
         return replace(self, tokenizer=tokenizer), new
 
     def random_values(self, count: int) -> list[Value]:
-        """Documents of up to 16 made-up sentences."""
         draws, sentences = Random(2), self.tokenizer.random_texts(200)
         return [tuple(draws.choices(sentences, k=draws.randint(4, 16))) for _ in range(count)]
 
     def to_json(self) -> Json:
-        """Options and words."""
-        return {"options": self.options.model_dump(mode="json"), "words": self.tokenizer.to_json()}
+        return super().to_json() | {"words": self.tokenizer.to_json()}
 
     @classmethod
-    def from_json(cls, content: Json) -> DocumentSource:
-        """The side of saved words."""
-        return cls(Tokenizer.from_json(content["words"]), DocumentOptions.model_validate(content["options"]))
+    def from_json(cls, options: DocumentOptions, content: Json) -> DocumentSource:
+        return cls(Tokenizer.from_json(content["words"]), options)
 
     @classmethod
     def tiny(cls) -> tuple[DocumentSource, tuple[Value, ...]]:
-        """A side of a few words."""
         values = ("A cat sat. The dog ran!", ("the cat", "a dog ran"), "Zebras?")
         return cls.fit(DocumentOptions(tokens="words"), values[:2]), values
