@@ -7,8 +7,8 @@ of an example stays in memory: where a row begins and what it costs are arrays i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ Costs = Callable[[Encoded], tuple[int, int]]
 """How many places a row takes in a batch: of the source, and of the target."""
 
 
-class EncodedStore(Sequence[Encoded]):
+class EncodedStore:
     """Encoded examples, compact. The names, types and dimensions of arrays are those of the first row.
 
     >>> store = EncodedStore([Encoded({"source": np.array([5, 6], np.int32)}, None)], lambda row: (2, 0))
@@ -81,13 +81,7 @@ class EncodedStore(Sequence[Encoded]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, key: int) -> Encoded: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Encoded]: ...
-    def __getitem__(self, key: int | slice) -> Encoded | list[Encoded]:
-        if isinstance(key, slice):
-            return [self[n] for n in range(*key.indices(len(self)))]
+    def __getitem__(self, key: int) -> Encoded:
         key = range(len(self))[key]
         raw = self._bytes.read(*bounds(self._ends, key, key))
         *shapes, count = self._header.unpack_from(raw)

@@ -172,11 +172,7 @@ class Running:
         return [0, *(first + rest * n // chunks for n in range(chunks + 1))]
 
     def batches(self, number: int) -> int:
-        """How many batches an epoch has.
-
-        >>> Running([4, 5, 6, 7, 8], rows=1, chunk=2, seed=1, shuffle=False).batches(0)
-        3
-        """
+        """How many batches an epoch has."""
         return len(self._bounds(number)) - 1
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:

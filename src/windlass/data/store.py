@@ -19,7 +19,7 @@ from windlass.data.examples import Example, Place, frozen
 from windlass.data.growing import BLOCK, Bytes, GrowingArray
 
 
-class ExampleStore(Sequence[Example]):
+class ExampleStore:
     """Examples of files in one file on disk; `take` adds some and returns a view of them.
 
     >>> store = ExampleStore()
@@ -46,16 +46,6 @@ class ExampleStore(Sequence[Example]):
 
     def __len__(self) -> int:
         return len(self._ends)
-
-    @overload
-    def __getitem__(self, key: int) -> Example: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Example]: ...
-    def __getitem__(self, key: int | slice) -> Example | list[Example]:
-        if isinstance(key, slice):
-            return [self[n] for n in range(*key.indices(len(self)))]
-        row = range(len(self))[key]
-        return next(self.at(range(row, row + 1)))
 
     def at(self, rows: RowNumbers) -> Iterator[Example]:
         """The examples of some rows; of rows that are near each other, with one read for many."""

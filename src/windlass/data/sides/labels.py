@@ -20,6 +20,7 @@ from windlass.core.records import Answer, Hypothesis, LabelAnswer, Padded
 from windlass.data.examples import Value
 from windlass.data.padding import pad
 from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide, ids, text_cell
+from windlass.data.tokenizer import by_count
 
 SEPARATOR = ","
 
@@ -41,8 +42,7 @@ class SymbolsTarget(TargetSide):
 
     def _symbols(self, values: Iterable[Value]) -> list[str]:
         """The different symbols of values, the most frequent first."""
-        counts = Counter(symbol for value in values for symbol in self._split(value))
-        return sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+        return by_count(Counter(symbol for value in values for symbol in self._split(value)))
 
     @cached_property
     def _index(self) -> dict[str, int]:

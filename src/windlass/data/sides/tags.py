@@ -70,7 +70,7 @@ class TagsTarget(SymbolsTarget):
         rows = list(values)
         data: Scheme = "none" if options.scheme == "none" else told(tag for row in rows for tag in row.split())
         empty = cls(options, (), data)
-        if data == "none" != empty.scheme:
+        if data == "none" and empty.marks_spans:
             raise DataError(
                 f"target.scheme: {options.scheme} is for tags that mark spans (B-x I-x O), and these do not: set none"
             )

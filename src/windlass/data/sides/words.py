@@ -87,11 +87,7 @@ class WordsSource(TokenizedSource):
             words.update(empty.tokenizer.cut(" ".join(map(_without_space, row))))
             for word in row:
                 letters.update(empty.letters.cut(word))
-        return cls(
-            Tokenizer.of_counts(empty.tokenizer.options, words),
-            options,
-            Tokenizer.of_counts(empty.letters.options, letters),
-        )
+        return cls(empty.tokenizer.with_counts(words), options, empty.letters.with_counts(letters))
 
     @classmethod
     def read(cls, options: WordsOptions, cell: object) -> Value:
