@@ -32,19 +32,17 @@ class Encoded(NamedTuple):
     alignment: NDArray[np.int32] | None = None  # (N, 2) gold links (source place, target place)
 
 
-Costs = Callable[[Encoded], tuple[int, int]]
-"""How many places a row takes in a batch: of the source, and of the target."""
-
-
 class EncodedStore:
     """Encoded examples, compact. The names, types and dimensions of arrays are those of the first row.
+
+    `costs` tells how many places a row takes in a batch: of the source, and of the target.
 
     >>> store = EncodedStore([Encoded({"source": np.array([5, 6], np.int32)}, None)], lambda row: (2, 0))
     >>> store[0].source["source"].tolist(), store.source_costs[:].tolist()
     ([5, 6], [2])
     """
 
-    def __init__(self, rows: Iterable[Encoded], costs: Costs, disk: bool = False):
+    def __init__(self, rows: Iterable[Encoded], costs: Callable[[Encoded], tuple[int, int]], disk: bool = False):
         self._names: tuple[str, ...] = ()
         self._types: list[np.dtype[Any]] = []  # of each array of a row
         self._dimensions: list[int] = []

@@ -40,8 +40,6 @@ class Loader:
     >>> loader = Loader(sides.store(rows), sides.collate, batch_tokens=12, seed=1, shuffle=False)
     >>> [batch.keys.tolist() for batch in loader.epoch(0)]
     [[0, 1, 2], [3]]
-    >>> [batch.keys.tolist() for batch in loader.epoch(0, start=1)]
-    [[3]]
     """
 
     def __init__(self, examples: EncodedStore, collate: Collate, batch_tokens: int, seed: int, shuffle: bool) -> None:

@@ -118,12 +118,20 @@ class Tokenizer:
         shown = [text[a:b] if n == UNK else self.token(n) for n, (a, b) in zip(ids, found.offsets, strict=True)]
         return ids, shown
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none."""
+    def encode(self, text: str, more: Sequence[str] = ()) -> list[int]:
+        """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none.
+
+        `more` are symbols beyond the tokenizer's own, copied from a source.
+        """
         if self.model is not None:
-            return self._subwords(text)[0]
-        find = self.index.get
-        return [find(piece, UNK) for piece in self.cut(text)]
+            ids = self._subwords(text)[0]
+        else:
+            find = self.index.get
+            ids = [find(piece, UNK) for piece in self.cut(text)]
+        if more and UNK in ids:
+            extra = {piece: n for n, piece in enumerate(more, len(self))}
+            ids = [extra.get(piece, UNK) if n == UNK else n for n, piece in zip(ids, self.pieces(text), strict=True)]
+        return ids
 
     def pieces(self, text: str) -> list[str]:
         """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown."""

@@ -14,10 +14,9 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from windlass.core.errors import BundleError, DataError, RecipeError
-from windlass.core.marks import EOS
+from windlass.core.marks import EOS, UNK
 from windlass.core.options import Options
 from windlass.core.records import Answer, Batch, Hypothesis
-from windlass.data.copies import beyond, held, wanted
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
 from windlass.data.loader import Loader
@@ -133,8 +132,11 @@ class SideOptions(Options):
 class Sides:
     """How the two sides of examples become arrays, and outputs become answers.
 
-    For a model that copies, an example also has the ids of its source's places in the target's vocabulary, and a target
-    may have ids beyond that vocabulary: see `data/copies.py`.
+    For a model that copies, an example also has the ids of its source's places in the target's vocabulary, extended for
+    this example by what its source holds beyond it. So a name that was never seen can be written by copying it.
+
+        ids 0 .. V - 1    the target's own
+        ids V, V + 1 ...  what the target's vocabulary has not, in the order of its first places in the source
 
     >>> sides = Sides.tiny()
     >>> Sides.from_json(sides.to_json()) == sides
@@ -197,10 +199,11 @@ class Sides:
         arrays, answer = self.source.encode(source), None
         if self.copying:
             lent, copied = self._lent(source)
-            end = [EOS] * (len(arrays["source"]) - len(lent))
-            arrays["copy"] = ids([*held(self.tokenizer, lent, copied), *end])
+            own = {piece: n for n, piece in enumerate(copied, len(self.tokenizer))}
+            held = [own[piece] if piece in own else self.tokenizer.find(piece) for piece in lent]
+            arrays["copy"] = ids([*held, *[EOS] * (len(arrays["source"]) - len(lent))])
             if target is not None:
-                answer = ids(wanted(self.tokenizer, target, copied))
+                answer = ids(self.tokenizer.encode(target, copied))
         elif target is not None:
             answer = self.target.encode(target)
         if alignment is None:
@@ -221,7 +224,7 @@ class Sides:
 
     def _lent(self, source: Value) -> tuple[list[str], tuple[str, ...]]:
         lent = [piece for part in self.source.lends(source) for piece in part]
-        return lent, beyond(self.tokenizer, lent)
+        return lent, tuple(dict.fromkeys(piece for piece in lent if piece and self.tokenizer.find(piece) == UNK))
 
     def answer(self, hypothesis: Hypothesis, source: Value) -> tuple[str, Answer]:
         """The text of an output for a source, and the same as a typed answer."""

@@ -25,6 +25,8 @@ from windlass.data.tokenizer import Tokenizer
 Json = dict[str, Any]
 Transitions = tuple[list[bool], list[list[bool]], list[bool]]
 """Which output may come first, which after which, and which last."""
+Answered = tuple[str, Answer]
+"""The text of an output, and the same as a typed answer."""
 Brackets = tuple[tuple[str, ...], list[int]]
 """What keeps trees well-formed: the symbols of the outputs, and how many words each source has."""
 
@@ -54,19 +56,6 @@ def text_cell(cell: object, name: str) -> str:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return str(cell)
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
-
-
-def texts_cell(cell: object) -> Value:
-    """A cell of a source that is one text, or a list of its parts.
-
-    >>> texts_cell("One. Two."), texts_cell(["One.", "Two."])
-    ('One. Two.', ('One.', 'Two.'))
-    """
-    if not isinstance(cell, list | tuple):
-        return text_cell(cell, "source")
-    if not all(isinstance(part, str) for part in cell):
-        raise CellError("not text", "the source is a list, but not all in it is text")
-    return tuple(cell)
 
 
 def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
@@ -223,6 +212,15 @@ class TokenizedSource(SourceSide):
 
     tokenizer: Tokenizer
 
+    @classmethod
+    def read(cls, options: Any, cell: object) -> Value:
+        """A text, or a list of its parts."""
+        if not isinstance(cell, list | tuple):
+            return text_cell(cell, "source")
+        if not all(isinstance(part, str) for part in cell):
+            raise CellError("not text", "the source is a list, but not all in it is text")
+        return tuple(cell)
+
     @property
     def sizes(self) -> dict[str, int]:
         return {"source": len(self.tokenizer)}
@@ -299,9 +297,7 @@ class TargetSide(Side):
         return 1
 
     @abstractmethod
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         """The text of an output for a source value, and the same as a typed answer.
 
         `copied` are the symbols beyond the vocabulary that a decoder may have copied from the source.

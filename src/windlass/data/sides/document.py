@@ -20,7 +20,7 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad_nested
 from windlass.data.sentences import RuleSentences, SplitterOptions
-from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids
 from windlass.data.sides.words import CACHED
 from windlass.data.tokenizer import SPACE_MARK, Tokenizer
 from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
@@ -73,12 +73,8 @@ class DocumentOptions(Options):
             )
 
 
-class Sentence(NamedTuple):
-    """A sentence as the model reads it.
-
-    >>> Sentence("A cat.", ("A", "cat", "."), (1, 5, 4)).words[1]
-    'cat'
-    """
+class _Sentence(NamedTuple):
+    """A sentence as the model reads it."""
 
     text: str
     words: tuple[str, ...]  # as they stand in the text; of subwords, the pieces
@@ -119,11 +115,6 @@ class DocumentSource(TokenizedSource):
                 yield " ".join(sentence[a:b] for a, b in self._words(sentence)) if self._by_word else sentence
 
     @classmethod
-    def read(cls, options: DocumentOptions, cell: object) -> Value:
-        """A text, or a list of its sentences."""
-        return texts_cell(cell)
-
-    @classmethod
     def from_line(cls, options: DocumentOptions, line: str) -> Value:
         """A text, or a JSON list of sentences.
 
@@ -153,7 +144,7 @@ class DocumentSource(TokenizedSource):
     def _words(self, sentence: str) -> list[tuple[int, int]]:
         return cut(sentence, self.options.cut or "punctuation")
 
-    def sentences(self, value: Value) -> list[Sentence]:
+    def sentences(self, value: Value) -> list[_Sentence]:
         """The sentences that the model reads: no longer, and no more of them, than the options say.
 
         A sentence that is given but blank is there all the same, as one unknown word.
@@ -164,9 +155,9 @@ class DocumentSource(TokenizedSource):
         """
         return self._scan(value)[0]
 
-    def _scan(self, value: Value) -> tuple[list[Sentence], int]:
+    def _scan(self, value: Value) -> tuple[list[_Sentence], int]:
         """The sentences that are read, and how many words are not, as there are too many of them or of sentences."""
-        found: list[Sentence] = []
+        found: list[_Sentence] = []
         every = 0
         for sentence in self.split(self.options, value):
             parts, words = self._read(sentence)
@@ -175,7 +166,7 @@ class DocumentSource(TokenizedSource):
         found = found[: self.options.most_sentences]
         return found, every - sum(len(part.ids) for part in found)
 
-    def _read(self, sentence: str) -> tuple[list[Sentence], int]:
+    def _read(self, sentence: str) -> tuple[list[_Sentence], int]:
         """A sentence, or the parts that a long one is broken into; and how many words it has."""
         most = self.options.most_words
         if self._by_word:
@@ -185,16 +176,16 @@ class DocumentSource(TokenizedSource):
         else:
             words, numbers, places = self.tokenizer.pieces(sentence), self.tokenizer.encode(sentence), []
         if not numbers:
-            return [Sentence(sentence, (sentence,), (UNK,))], 1
+            return [_Sentence(sentence, (sentence,), (UNK,))], 1
         if len(numbers) <= most:
-            return [Sentence(sentence, tuple(words), tuple(numbers))], len(numbers)
+            return [_Sentence(sentence, tuple(words), tuple(numbers))], len(numbers)
         found = []
         for n in range(0, len(numbers) if self.options.longer == "break" else 1, most):
             if places:
                 text = sentence[places[n][0] : places[min(n + most, len(places)) - 1][1]]
             else:
                 text = "".join(words[n : n + most]).replace(SPACE_MARK, " ").strip()
-            found.append(Sentence(text, tuple(words[n : n + most]), tuple(numbers[n : n + most])))
+            found.append(_Sentence(text, tuple(words[n : n + most]), tuple(numbers[n : n + most])))
         return found, len(numbers)
 
     @cached_property
@@ -262,7 +253,7 @@ class DocumentSource(TokenizedSource):
         """
         return [self._lent(part) for part in self.sentences(value)]
 
-    def _lent(self, part: Sentence) -> list[str]:
+    def _lent(self, part: _Sentence) -> list[str]:
         if not self._by_word:
             return list(part.words)
         words = marked(part.text) if (self.options.cut or "punctuation") == "punctuation" else part.words

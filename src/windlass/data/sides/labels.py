@@ -19,7 +19,7 @@ from windlass.core.options import Options
 from windlass.core.records import Answer, Hypothesis, LabelAnswer, Padded
 from windlass.data.examples import Value
 from windlass.data.padding import pad
-from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide, ids, text_cell
+from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide, ids, text_cell
 from windlass.data.tokenizer import by_count
 
 SEPARATOR = ","
@@ -118,9 +118,7 @@ class LabelTarget(SymbolsTarget):
         """A label a row: (B, 1)."""
         return pad(rows)
 
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         label = self.symbols[hypothesis.ids[0]]
         return label, LabelAnswer((label,), (math.exp(hypothesis.logprobs[0]),), self._by_label(hypothesis))
 
@@ -206,9 +204,7 @@ class LabelsTarget(SymbolsTarget):
         values = torch.from_numpy(np.stack(rows))
         return Padded(values, torch.ones(values.shape, dtype=torch.bool))
 
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         by_label, labels = self._by_label(hypothesis), tuple(self.symbols[n] for n in hypothesis.ids)
         return SEPARATOR.join(labels), LabelsAnswer(labels, tuple(by_label[label] for label in labels), by_label)
 

@@ -15,7 +15,7 @@ from windlass.core.errors import BundleError
 from windlass.core.options import Options
 from windlass.core.records import Answer, Hypothesis, Padded
 from windlass.data.examples import Value
-from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide
+from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide
 
 
 class NumberOptions(Options):
@@ -90,9 +90,7 @@ class NumberTarget(TargetSide):
         values = torch.from_numpy(np.stack(rows))
         return Padded(values, torch.ones(values.shape, dtype=torch.bool))
 
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         """The number in the units of the training data."""
         number = (hypothesis.value or 0.0) * self.deviation + self.mean
         text = f"{number:.6g}"

@@ -12,11 +12,11 @@ from pydantic import Field
 from windlass.core.errors import DataError
 from windlass.core.fitting import Gives, Term
 from windlass.core.options import Options
-from windlass.core.records import Answer, Hypothesis, Padded, Span, TagsAnswer
+from windlass.core.records import Hypothesis, Padded, Span, TagsAnswer
 from windlass.data.examples import Example, Value, as_text
 from windlass.data.padding import pad
 from windlass.data.schemes import Scheme, convert, follows, marked, spans, told
-from windlass.data.sides.base import CellError, Json, SourceSide, Transitions, ids, text_cell
+from windlass.data.sides.base import Answered, CellError, Json, SourceSide, Transitions, ids, text_cell
 from windlass.data.sides.labels import SymbolsTarget
 
 SEEN = 0.005
@@ -138,9 +138,7 @@ class TagsTarget(SymbolsTarget):
         tags = [self.symbols[n] for n in numbers]
         return " ".join(tags if self.scheme == "none" else convert(tags, self.data_scheme))
 
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         """The tags with their probabilities, and the spans that they mark."""
         text = self.decode(hypothesis.ids)
         rows: list[list[float]] = [] if hypothesis.distribution is None else hypothesis.distribution.tolist()

@@ -10,11 +10,11 @@ from typing import Any, Self, final
 from numpy.typing import NDArray
 
 from windlass.core.marks import EOS
-from windlass.core.records import Answer, Hypothesis, Padded, Places, TextAnswer
+from windlass.core.records import Hypothesis, Padded, Places, TextAnswer
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, as_text
 from windlass.data.padding import pad
-from windlass.data.sides.base import Json, Side, SourceSide, TargetSide, TokenizedSource, ids, text_cell
+from windlass.data.sides.base import Answered, Json, Side, SourceSide, TargetSide, TokenizedSource, ids, text_cell
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 
@@ -121,9 +121,7 @@ class WrittenTarget(_Text, TargetSide):
         """How many tokens there are, with the end mark."""
         return len(array) + 1
 
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         tokens = tuple(self.tokenizer.token(n, copied) for n in hypothesis.ids)
         probabilities = tuple(math.exp(logprob) for logprob in hypothesis.logprobs)
         text = self._text(self.tokenizer.decode(hypothesis.ids, copied), source, value)

@@ -18,7 +18,7 @@ from windlass.data.cutting import cut
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad, pad_nested
-from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import CharacterTokens, TextOptions, WordTokens
 
@@ -88,11 +88,6 @@ class WordsSource(TokenizedSource):
             for word in row:
                 letters.update(empty.letters.cut(word))
         return cls(empty.tokenizer.with_counts(words), options, empty.letters.with_counts(letters))
-
-    @classmethod
-    def read(cls, options: WordsOptions, cell: object) -> Value:
-        """A text, or a list of its words."""
-        return texts_cell(cell)
 
     @classmethod
     def split(cls, options: WordsOptions, value: Value) -> tuple[str, ...]:
