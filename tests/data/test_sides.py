@@ -13,7 +13,7 @@ from windlass.core.records import Hypothesis, Places
 from windlass.data.cutting import cut as cut_words
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Example, Place, frozen
-from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides, source_side, target_side
+from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides
 from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget
@@ -47,7 +47,10 @@ def equal(one, other) -> bool:
 def test_a_side_survives_json_and_is_found_by_its_options(kind):
     side, _ = kind.tiny()
     assert kind.from_json(side.options, json.loads(json.dumps(side.to_json()))) == side
-    assert (source_side if kind in SOURCES.values() else target_side)(side.options) is kind
+    if kind in SOURCES.values():
+        assert SideOptions(source=side.options).source_side is kind
+    else:
+        assert SideOptions(target=side.options).target_side is kind
 
 
 @both

@@ -54,11 +54,8 @@ class RepeatFinder:
     """Sources and their answers, as hashes, of which there may be more than memory holds.
 
     >>> finder = RepeatFinder([("a", ["x", "y"]), ("b", ["x"]), ("a", ["y", "z"])], disk=False)
-    >>> again, other = finder.repeats(most=10)
-    >>> again.owners, again.firsts
-    ([2], [0])
-    >>> other.owners, other.firsts
-    ([2], [0])
+    >>> finder.repeats(most=10)
+    (Repeats(total=1, owners=[2], firsts=[0]), Repeats(total=1, owners=[2], firsts=[0]))
     """
 
     def __init__(self, examples: Iterable[tuple[str, Iterable[str]]], disk: bool):

@@ -35,12 +35,7 @@ class Tree:
 
     @classmethod
     def read(cls, text: str) -> Tree:
-        """The tree that a text spells; an outer bracket without a label is left out, or called TOP.
-
-        >>> Tree.read("(S (NP I)")
-        Traceback (most recent call last):
-        windlass.core.errors.DataError: not a tree: a bracket is not closed: '(S (NP I)'
-        """
+        """The tree that a text spells; an outer bracket without a label is left out, or called TOP."""
         found = _PART.findall(text)
         open_: list[tuple[str, list[Tree | str]]] = []
         whole: Tree | None = None

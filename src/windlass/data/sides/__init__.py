@@ -43,8 +43,6 @@ __all__ = [
     "SourceSide",
     "TargetOptions",
     "TargetSide",
-    "source_side",
-    "target_side",
 ]
 
 SourceOptions = Annotated[
@@ -77,24 +75,6 @@ TARGETS: dict[str, type[TargetSide]] = {
 }
 
 
-def source_side(options: Any) -> type[SourceSide]:
-    """The side of a source's options.
-
-    >>> source_side(WordsOptions()).__name__
-    'WordsSource'
-    """
-    return SOURCES[options.kind]
-
-
-def target_side(options: Any) -> type[TargetSide]:
-    """The side of a target's options; a tree is a text whose tokens are brackets.
-
-    >>> target_side(TextOptions(tokens="tree")).__name__
-    'TreeTarget'
-    """
-    return TARGETS["tree" if getattr(getattr(options, "tokens", None), "kind", "") == "tree" else options.kind]
-
-
 class SideOptions(Options):
     """The options of both sides: how cells are read before anything is fitted.
 
@@ -108,12 +88,13 @@ class SideOptions(Options):
     @cached_property
     def source_side(self) -> type[SourceSide]:
         """The class of the source."""
-        return source_side(self.source)
+        return SOURCES[self.source.kind]
 
     @cached_property
     def target_side(self) -> type[TargetSide]:
-        """The class of the target."""
-        return target_side(self.target)
+        """The class of the target; a tree is a text whose tokens are brackets."""
+        tree = isinstance(self.target, TextOptions) and self.target.tokens.kind == "tree"
+        return TARGETS["tree" if tree else self.target.kind]
 
     def read_source(self, cell: object) -> Value:
         """The source of a cell."""
@@ -190,12 +171,7 @@ class Sides:
         return self.source.read(self.source.options, frozen(cell))
 
     def encode(self, source: Value, target: Value | None = None, alignment: Alignment | None = None) -> Encoded:
-        """A source, with its target and gold alignment if there are, as arrays.
-
-        >>> encoded = Sides.tiny(copying=True).encode("az", "zb")
-        >>> encoded.source["copy"].tolist(), encoded.target.tolist()
-        ([4, 7, 3], [7, 5])
-        """
+        """A source, with its target and gold alignment if there are, as arrays."""
         arrays, answer = self.source.encode(source), None
         if self.copying:
             lent, copied = self._lent(source)

@@ -148,10 +148,6 @@ class DocumentSource(TokenizedSource):
         """The sentences that the model reads: no longer, and no more of them, than the options say.
 
         A sentence that is given but blank is there all the same, as one unknown word.
-
-        >>> side = DocumentSource.fit(DocumentOptions(most_words=2, most_sentences=2), ["a b c d e f"])
-        >>> [sentence.text for sentence in side.sentences("a b c d e f")]
-        ['a b', 'c d']
         """
         return self._scan(value)[0]
 
