@@ -48,7 +48,7 @@ def test_pairs_are_not_read_from_line_parallel_files(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text("x\n")
     with pytest.raises(DataError, match="from columns of one file"):
-        read([tmp_path / "a", tmp_path / "b"], DataOptions(second=2))
+        read([tmp_path / "a", tmp_path / "b"], DataOptions(), LABEL)
 
 
 def test_a_word_has_one_id_in_both_texts():
@@ -92,7 +92,6 @@ def test_a_batch_has_room_for_the_longer_text():
 @pytest.mark.parametrize(
     ("task", "key", "said"),
     [
-        ("entail", "data.second=null", "data.second is the column of a pair's second text: name it"),
         ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
         ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads one text of source: pair"),
         ("entail", "source.each=words", "source.characters gives letters that nothing reads"),

@@ -40,7 +40,7 @@ def read_texts(path: str | Path, options: DataOptions | None = None, whole: bool
     options = options or DataOptions()
     name, found = str(path), Findings(strict=options.strict)
     kept: list[tuple[int, str]] = []
-    for number, line in lines(path, found):
+    for number, line in lines(path, found, options.encoding):
         if bad := undecoded(line):
             found.add(Finding(name, number, "invalid UTF-8", f"{bad}, now U+FFFD", "mended"))
             line = _HALF.sub("\ufffd", line)

@@ -130,6 +130,8 @@ class Side(ABC):
 class SourceSide(Side):
     """What goes in."""
 
+    texts: ClassVar[int] = 1
+    """How many columns of a file it is read from."""
     word_by_word: ClassVar[bool] = False
     """Whether a value may be the words of a sentence, as columns of words (CoNLL) hold them."""
     unit: ClassVar[str] = "words"

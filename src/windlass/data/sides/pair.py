@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import BeforeValidator, Field
 
-from windlass.core.fitting import Gives, Needs, Offers, Term
+from windlass.core.fitting import Gives, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Padded, Places
 from windlass.data.encoded import Arrays
@@ -54,7 +54,6 @@ class PairOptions(Options):
         yield Offers(
             f"{at} pair", f"model.encoder: <model.encoder> reads one text of {at}: pair: set model.encoder: pair"
         )
-        yield Needs("data.second", "data.second is the column of a pair's second text: name it")
 
 
 @final
@@ -69,6 +68,7 @@ class PairSource(SourceSide):
     ('a', 'dog')
     """
 
+    texts = 2
     instead: ClassVar[Mapping[str, str]] = {"bag of words": "bag of words of a pair"}
 
     options: PairOptions
