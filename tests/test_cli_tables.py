@@ -82,3 +82,22 @@ def test_a_line_in_is_a_line_out_at_once_and_a_closed_pipe_is_no_error(folder):
         process.stdin.close()
         errors = process.stderr.read().decode()
         assert (process.wait(), errors) == (0, "")
+
+
+def test_flags_of_training_and_overwriting(folder, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} {n} 1 0.5\n" for n, word in enumerate(("the", "was", "fine", "dull"))))
+    small = ("--set", "model.encoder.size=8", "--epochs", "1", "--seed", "7", "--lr", "0.01", "--batch-tokens", "50")
+    train = ("train", folder / "reviews.csv", "--out", tmp_path / "m", *small)
+    done = windlass(*train, "--vectors", vectors)
+    assert "has vectors for 4 of" in done.err
+    recipe = (tmp_path / "m" / "recipe.yaml").read_text()
+    for line in ("epochs: 1", "seed: 7", "lr: 0.01", "batch_tokens: 50", "kind: vectors", "size: 3"):
+        assert line in recipe
+    assert "exists and is not empty" in refused(*train)
+    assert "deleting the model that is there" in windlass(*train, "--overwrite").err
+    assert "kind: vectors" not in (tmp_path / "m" / "recipe.yaml").read_text()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("years of work")
+    assert "no model is in it" in refused("train", folder / "reviews.csv", "--overwrite", "--out", tmp_path / "other")
+    assert (tmp_path / "other" / "thesis.txt").exists()
