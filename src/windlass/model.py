@@ -33,8 +33,7 @@ class ModelOptions(Options):
     head: HeadOptions = Field(WritingOptions(), description="predicts the target; must fit its kind")
     decoder: TextHeadOptions | None = Field(None, description="of a text head; other heads have none")
     tie: Literal["none", "target", "all"] = Field(
-        "none",
-        description="tie the decoder's input and output embeddings (target), and the encoder's too (all)",
+        "none", description="tie the decoder's input and output embeddings (target), and the encoder's too (all)"
     )
 
     @field_validator("decoder")

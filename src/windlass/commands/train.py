@@ -16,7 +16,8 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
-from windlass.experiment.run import Outcome, apply_suggestions, check_folder, read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import Outcome, apply_suggestions, check_folder, run
 from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, parse, setting
 from windlass.tasks import TASKS

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
-from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.demo.names import PlaceNames, place_names
-from windlass.experiment.run import baseline_metrics, encode, fit_sides, read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import baseline_metrics, fit_sides, run, training_loader
 from windlass.explain.attention import draw
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose
@@ -69,11 +68,10 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
         verdict = "correct" if prediction.text in example.targets else f"should be {example.target}"
         confidence = 100 * (prediction.confidence or 0)
         print(f"  {example.source:24} {prediction.text:24} {verdict}   (confidence {confidence:.0f} %)")
-    pictures = _draw_attention(evaluation.predictions, folder)
     model = shlex.quote(str(folder / "model"))
     print("\nattention, source letters across, output letters down:")
-    for picture in pictures:
-        print(f"  {picture}")
+    for suffix in ("png", "html"):
+        print(f"  {draw(list(evaluation.predictions[:HEATMAPS]), folder / f'attention.{suffix}')}")
     windlass = program()
     print("\nnext:")
     print(f"  echo Windhoek | {windlass} predict {model} --nbest 3")
@@ -111,9 +109,9 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     True
     """
     data = read_data(recipe)
-    sides = fit_sides(recipe, data.train)
-    loader = sides.loader(encode(sides, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
-    seconds = estimate(Bundle.new(recipe, sides).model, loader, recipe.train).seconds * (1 + EVALUATION_OVERHEAD)
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+    loader = training_loader(bundle, data.train)
+    seconds = estimate(bundle.model, loader, recipe.train).seconds * (1 + EVALUATION_OVERHEAD)
     # A machine that is busy for a moment seems slow: plan enough epochs to learn something all the same.
     fewest = min(MIN_EPOCHS, recipe.train.epochs)
     epochs = max(fewest, min(recipe.train.epochs, int(60 * minutes / seconds)))
@@ -122,9 +120,3 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     schedule = recipe.train.schedule.model_copy(update={"warmup": warmup})
     train = recipe.train.model_copy(update={"epochs": epochs, "minutes": 1.15 * minutes, "schedule": schedule})
     return recipe.model_copy(update={"train": train})
-
-
-def _draw_attention(predictions: Sequence[Prediction], folder: Path) -> list[Path]:
-    """Draw the attention of a few names as PNG and HTML."""
-    first = list(predictions[:HEATMAPS])
-    return [draw(first, folder / f"attention.{suffix}") for suffix in ("png", "html")]

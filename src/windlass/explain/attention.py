@@ -73,8 +73,7 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         content = [asdict(p) for p in predictions]
         atomic_write(
-            path,
-            json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
+            path, json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode()
         )
         return path
     if predictions and all(p.places.within and not p.answer.written for p in predictions):

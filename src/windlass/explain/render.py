@@ -26,16 +26,7 @@ if TYPE_CHECKING:  # 40 MB, loaded only to draw
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
 _LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
-_NAMED = {
-    " ": "␣",
-    "\t": "⇥",
-    "\n": "⏎",
-    "": "∅",
-    "</s>": "end",
-    "<s>": "start",
-    "<unk>": "unknown",
-    "<pad>": "pad",
-}
+_NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
 @dataclass(frozen=True)
@@ -240,15 +231,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     height = head + foot + sum(max(panel.height for panel in line) for line in lines)
     figure = Figure(figsize=(width, height))
     if title:
-        figure.text(
-            0.2 / width,
-            1 - 0.3 / height,
-            title,
-            size=14,
-            va="center",
-            color=INK,
-            family=fonts.families(title),
-        )
+        figure.text(0.2 / width, 1 - 0.3 / height, title, size=14, va="center", color=INK, family=fonts.families(title))
     y = height - head
     for line in lines:
         x = 0.1
@@ -378,14 +361,7 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
     for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
         for colour, name in zip(_LINES, drawn, strict=False):
             points = [(row.get("epoch", i), row[name]) for i, row in enumerate(rows, 1) if name in row]
-            axes.plot(
-                *zip(*points, strict=True),
-                color=colour,
-                lw=1.8,
-                marker="o",
-                ms=3,
-                label=name.replace("_", " "),
-            )
+            axes.plot(*zip(*points, strict=True), color=colour, lw=1.8, marker="o", ms=3, label=name.replace("_", " "))
             if name == score:
                 _mark_best(axes, points, name)
         axes.grid(color="#e3e8ed")

@@ -31,10 +31,7 @@ class Evaluation:
 
 
 def evaluate(
-    bundles: Sequence[Bundle],
-    examples: Sequence[Example],
-    options: SearchOptions | None = None,
-    rows: int = ROWS,
+    bundles: Sequence[Bundle], examples: Sequence[Example], options: SearchOptions | None = None, rows: int = ROWS
 ) -> Evaluation:
     """Predict and compare with the references; rows with the same source are one example if the task allows several.
 

@@ -75,9 +75,7 @@ def _exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def _error_rate(
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
-    split: Callable[[str], Sequence[str]],
+    predictions: Sequence[str], references: Sequence[Sequence[str]], split: Callable[[str], Sequence[str]]
 ) -> float:
     """Edits to the closest reference (ties: the first) in percent of the length of these references."""
     check_references(predictions, references)

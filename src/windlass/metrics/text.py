@@ -13,9 +13,7 @@ if TYPE_CHECKING:  # 15 MB and more, so each function imports what it needs
     from sacrebleu.metrics.base import Metric
 
 
-def _streams(
-    references: Sequence[Sequence[str]],
-) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
+def _streams(references: Sequence[Sequence[str]]) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
     """Transpose references to the streams of sacreBLEU; None where an item has fewer."""
     count = max(map(len, references))
     return [[item[k] if k < len(item) else None for item in references] for k in range(count)]

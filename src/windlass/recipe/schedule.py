@@ -236,8 +236,6 @@ class InverseSigmoidSampling(_Feeding):
 
 
 SamplingOptions = Annotated[
-    NoSampling | ConstantSampling | LinearSampling | InverseSigmoidSampling,
-    Field(discriminator="kind"),
-    named,
+    NoSampling | ConstantSampling | LinearSampling | InverseSigmoidSampling, Field(discriminator="kind"), named
 ]
 """Scheduled sampling: how often the decoder is fed its own output in training."""

@@ -180,9 +180,7 @@ class TrainOptions(Options):
     clip: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; null: no clipping")
     epochs: int = Field(30, ge=1, description="maximum number of epochs")
     minutes: float | None = Field(
-        None,
-        gt=0,
-        description="time limit, including the final evaluation and the time before a resume",
+        None, gt=0, description="time limit, including the final evaluation and the time before a resume"
     )
     batch_tokens: int = Field(
         2048, ge=1, description="maximum batch size in tokens, padding included: rows x longest sequence"

@@ -12,10 +12,5 @@ PARSE = Task(
 )
 """Parsing as sequence-to-sequence (Vinyals et al. 2015): F1 of labelled brackets, and exact trees."""
 
-UNPARSE = Task(
-    "unparse",
-    "a bracketed tree to its sentence",
-    metrics=("accuracy", "bleu", "chrf"),
-    metric="bleu",
-)
+UNPARSE = Task("unparse", "a bracketed tree to its sentence", metrics=("accuracy", "bleu", "chrf"), metric="bleu")
 """The reverse: exact sentences, BLEU and chrF2."""

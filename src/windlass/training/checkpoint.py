@@ -5,7 +5,6 @@ A file is what `core/tensors.py` writes: safetensors with JSON metadata and a ch
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,17 +109,3 @@ def load_newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     if paths:
         raise TrainingError(f"{folder}: none of its {len(paths)} checkpoints can be read; restart in another folder")
     return None
-
-
-def set_aside(paths: tuple[Path, ...]) -> None:
-    """Rename damaged checkpoints, so that they are not found again.
-
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "checkpoint-000000007.safetensors"
-    >>> path.touch()
-    >>> set_aside((path,))
-    >>> checkpoints(path.parent)
-    []
-    """
-    for path in paths:
-        os.replace(path, path.with_name(path.name + ".damaged"))

@@ -59,18 +59,13 @@ class Estimate:
 def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, device: str = "cpu") -> Estimate:
     """Run the largest batch and a few typical ones; weights, gradients and random states are preserved.
 
-    >>> from windlass.core.records import Scored
+    >>> from windlass.bundle import Bundle
     >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
     >>> sides = Sides.tiny()
-    >>> class Unigram(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.logits = nn.Parameter(torch.zeros(8))
-    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
-    ...         tokens = batch.target.values[batch.target.mask]
-    ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
-    >>> estimate(Unigram(), sides.loader([sides.encode("a", "b")], 8), TrainOptions(epochs=2)).parameters
-    8
+    >>> loader = sides.loader([sides.encode("a", "b")], 8)
+    >>> estimate(Bundle.new(Recipe(), sides).model, loader, TrainOptions(epochs=2)).batches
+    1
     """
     sizes = loader.cells(0) if isinstance(loader, Loader) else [_padded_size(batch) for batch in loader.epoch(0)]
     if not sizes:
@@ -80,13 +75,14 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
     model.to(device)
     with preserve(model):
         model.train()
-        largest = _batch(loader, sizes.index(max(sizes)), device)
+        numbers = [sizes.index(max(sizes)), *probe_batches(count)]
+        largest, *probes = (next(loader.epoch(0, start=n)).to(device) for n in numbers)
         activations = _activation_bytes(model, largest, sampling_prob)  # also warms up
-        seconds = [_step_seconds(model, _batch(loader, n, device), sampling_prob) for n in probe_batches(count)]
-    tensors = weights(model).values()
-    size = sum(t.numel() * t.element_size() for t in tensors)
+        seconds = [_step_seconds(model, batch, sampling_prob) for batch in probes]
+    size = sum(t.numel() * t.element_size() for t in weights(model).values())
+    copies = 3 + options.optimiser.moments + options.average.copies  # 3: weights, gradients, the best weights
     # Gradients of activations are freed as the backward pass proceeds, so half as much again is ample.
-    peak = size * _weight_copies(options) + 1.5 * activations
+    peak = size * copies + 1.5 * activations
     return Estimate(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         batches=count,
@@ -107,18 +103,9 @@ def probe_batches(count: int) -> list[int]:
 
 
 def _padded_size(batch: Batch) -> int:
-    """Return the number of positions of a batch, padding included."""
+    """The number of positions of a batch, padding included."""
     sides = [*batch.inputs.values(), *([batch.target] if batch.target is not None else [])]
     return sum(side.values.numel() for side in sides)
-
-
-def _batch(loader: BatchLoader, number: int, device: str) -> Batch:
-    return next(loader.epoch(0, start=number)).to(device)
-
-
-def _weight_copies(options: TrainOptions) -> int:
-    """How many tensors of the weights' size are held: weights, gradients, the best, optimiser state, averages."""
-    return 3 + options.optimiser.moments + options.average.copies
 
 
 def _activation_bytes(model: nn.Module, batch: Batch, sampling_prob: float) -> int:

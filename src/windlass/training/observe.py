@@ -1,10 +1,10 @@
-"""What a run reports, and the interface of those who listen."""
+"""What a run reports, and who listens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 MetricsRow = dict[str, float | dict[str, float]]
 """A line of metrics.jsonl."""
@@ -64,11 +64,10 @@ class FitResult:
     checkpoint: Path | None = None  # the newest
 
 
-class Observer(Protocol):
-    """Receives the events of a run. Raising KeyboardInterrupt stops the run as Ctrl-C does.
+class Observer:
+    """Receives the events of a run; this base ignores them. Raising KeyboardInterrupt stops the run as Ctrl-C does.
 
-    >>> observer: Observer = Silent()
-    >>> observer.note("not shown")
+    >>> Observer().note("not shown")
     """
 
     def started(self, plan: RunPlan) -> None:
@@ -90,26 +89,5 @@ class Observer(Protocol):
         """Receive a message for the user."""
 
 
-class Silent:
-    """An observer that ignores everything.
-
-    >>> Silent().note("not shown")
-    """
-
-    def started(self, plan: RunPlan) -> None:
-        """Ignored."""
-
-    def step(self, step: Step) -> None:
-        """Ignored."""
-
-    def evaluated(self, row: MetricsRow) -> None:
-        """Ignored."""
-
-    def ended(self, result: FitResult) -> None:
-        """Ignored."""
-
-    def failed(self) -> None:
-        """Ignored."""
-
-    def note(self, text: str) -> None:
-        """Ignored."""
+Silent = Observer
+"""An observer that ignores everything."""

@@ -8,9 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from windlass.metrics.likelihood import format_metric
-from windlass.training.observe import FitResult, MetricsRow, RunPlan, Silent, Step
-
-__all__ = ["RichProgress", "Silent", "format_duration", "format_row"]
+from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
 
 
 def format_duration(seconds: float) -> str:
@@ -27,19 +25,15 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def format_row(row: MetricsRow) -> str:
-    """Return an evaluation as one line of text.
-
-    >>> format_row({"epoch": 2.0, "step": 40, "loss": 1.25, "dev": {"wer": 18.5}, "lr": 0.001,
-    ...           "tokens_per_second": 5120.0, "seconds": 65.0})
-    'epoch 2  step 40  loss 1.2500  dev wer 18.50  lr 0.001  5,120 tokens/s  1m05s'
-    """
-    dev = row["dev"]
+def _format_row(row: MetricsRow) -> str:
+    """An evaluation as one line of text."""
+    dev, seconds = row["dev"], row["seconds"]
     assert isinstance(dev, dict)
+    assert not isinstance(seconds, dict)
     scores = " ".join(f"{name} {format_metric(name, value)}" for name, value in dev.items())
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
-        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(_number(row['seconds']))}"
+        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(seconds)}"
     )
 
 
@@ -67,7 +61,7 @@ def fraction_done(plan: RunPlan, step: Step) -> float:
     return min(1.0, max(step.step / plan.steps, by_time))
 
 
-class RichProgress:
+class RichProgress(Observer):
     """An observer that shows a run on stderr.
 
     >>> import io
@@ -110,7 +104,7 @@ class RichProgress:
         dev, metric = row["dev"], self.plan.metric if self.plan else ""
         if isinstance(dev, dict) and metric in dev:
             self.dev = f"dev {metric} {format_metric(metric, dev[metric])}"
-        self._print(format_row(row))
+        self.note(_format_row(row))
 
     def ended(self, result: FitResult) -> None:
         """Close the live line and print the result."""
@@ -126,7 +120,7 @@ class RichProgress:
             "interrupted": "interrupted",
         }[result.reason]
         spent = f"{result.steps} steps, {result.epochs:.4g} epochs, {format_duration(result.seconds)}"
-        self._print(f"{why}: {spent}; {best}")
+        self.note(f"{why}: {spent}; {best}")
 
     def failed(self) -> None:
         """Close the live line before an error is printed."""
@@ -139,13 +133,5 @@ class RichProgress:
 
     def note(self, text: str) -> None:
         """Print a note."""
-        self._print(text)
-
-    def _print(self, text: str) -> None:
         # soft_wrap: no line breaks in a log, whatever width rich assumes
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _number(value: float | dict[str, float]) -> float:
-    assert not isinstance(value, dict)
-    return value

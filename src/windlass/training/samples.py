@@ -14,13 +14,12 @@ STAGES = (0.01, 0.1, 0.4, 1.0)
 """Fractions of the run (of its steps, or of its time limit) at which a sample is written."""
 
 
-class SampleWriter:
+class SampleWriter(Observer):
     """An observer that appends samples to a file, made with the current weights, and forwards every event.
 
     Training is not affected: samples draw from a random number generator of their own.
 
-    >>> from windlass.training.observe import Silent
-    >>> writer = SampleWriter(Silent(), None, Path("samples.txt"), tokens=5)
+    >>> writer = SampleWriter(Observer(), None, Path("samples.txt"), tokens=5)
     >>> writer.started(RunPlan(steps=100, done=20, epochs=10, minutes=None, seconds=9.0, metric="bpc"))
     >>> writer.pending  # resumed after 20 of 100 steps
     [0.4, 1.0]

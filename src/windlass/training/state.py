@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,8 @@ class Tally:
 class RunState:
     """Where a run stands. Field names are those of checkpoints on disk.
 
-    >>> RunState.from_dict(RunState(step=3).to_dict()).step
-    3
+    >>> RunState(step=3).check_divergence(math.nan, 1.0)
+    'the loss is nan'
     """
 
     epoch: int = 0
@@ -87,13 +87,9 @@ class RunState:
             return f"the loss has diverged from {self.first_loss:.3g} to {self.recent_loss:.3g} per token"
         return None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The state as plain data, for a checkpoint."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunState:
-        """The state that `to_dict` returned."""
+        """The state that `asdict` returned."""
         parts = {"plateau": PlateauState(**data["plateau"]), "tally": Tally(**data["tally"])}
         return cls(**{**data, **parts})
 
