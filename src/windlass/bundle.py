@@ -33,17 +33,6 @@ from windlass.tasks import TASKS, Task
 FLOAT32, INT8 = 1, 2  # formats
 _FILES = ("recipe.yaml", "codecs.json")
 
-__all__ = [
-    "Bundle",
-    "Sides",
-    "check_device",
-    "load_definition",
-    "load_weights",
-    "network",
-    "save_definition",
-    "save_weights",
-]
-
 
 @dataclass(frozen=True)
 class Bundle:

@@ -46,11 +46,7 @@ class ModelOptions(Options):
 
     @property
     def source_embedding(self) -> EmbeddingOptions | None:
-        """The embedding of source tokens, if the encoder has one.
-
-        >>> ModelOptions().source_embedding.kind
-        'learned'
-        """
+        """The embedding of source tokens, if the encoder has one."""
         return self.encoder.source_embedding
 
     def _terms(self, at: str) -> Iterator[Term]:

@@ -14,7 +14,8 @@ import ours
 import torch
 from contest import SEED, Job, Watch
 
-from windlass.bundle import Bundle, Sides, save_definition
+from windlass.bundle import Bundle, save_definition
+from windlass.data.sides import Sides
 from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions

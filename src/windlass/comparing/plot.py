@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
+from windlass.explain.render import GREY, INK, save
 from windlass.metrics import higher_is_better
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-INK, GREY = "#1b2733", "#5b6875"
 COLOURS = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a", "#8c6d31", "#17becf")
 MARKERS = "osD^vP*X"
 COLUMNS = 3
@@ -56,7 +56,6 @@ def plot(panels: Mapping[str, Sequence[Point]], path: Path) -> Path:
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     legend = 0.35 + 0.22 * -(-len(names) // (3 * columns))
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(max(5.4, 4.1 * columns), 3.5 * rows + legend), layout="constrained")
@@ -77,9 +76,7 @@ def plot(panels: Mapping[str, Sequence[Point]], path: Path) -> Path:
         frameon=False,
         fontsize=9,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    FigureCanvasAgg(figure)
-    figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+    save(figure, path)
     return path
 
 

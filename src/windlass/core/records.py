@@ -85,11 +85,7 @@ class Padded(Record):
 
     @classmethod
     def nested(cls, rows: Sequence[Sequence[Sequence[int]]], pad: int = 0) -> Padded:
-        """Pad lists of lists of ids, such as the letters of the words of sentences: (B, S, C).
-
-        >>> Padded.nested([[[4, 5], [6]], [[7]]]).values.tolist()
-        [[[4, 5], [6, 0]], [[7, 0], [0, 0]]]
-        """
+        """Pad lists of lists of ids, such as the letters of the words of sentences: (B, S, C)."""
         wide = max((len(row) for row in rows), default=0)
         flat = cls.of([list(part) for row in rows for part in [*row, *[[]] * (max(1, wide) - len(row))]], pad)
         return cls(*(t.view(len(rows), max(1, wide), -1) for t in (flat.values, flat.mask)))
@@ -122,11 +118,7 @@ class Batch(Record):
 
     @property
     def lengths(self) -> Tensor:
-        """How many places of the source are real in each row, words of sentences counted one by one: (B,).
-
-        >>> Batch({"source": Padded.nested([[[4, 5], [6]]])}, None, torch.arange(1)).lengths.tolist()
-        [3]
-        """
+        """How many places of the source are real in each row, words of sentences counted one by one: (B,)."""
         source = self.inputs.get("source")
         return torch.zeros_like(self.keys) if source is None else source.mask.flatten(1).sum(1)
 
@@ -163,11 +155,7 @@ class Memory(Record):
 
     @classmethod
     def of_weights(cls, weights: Tensor, mask: Tensor) -> Memory:
-        """Attention that an encoder computed, as a part of its memory: the states (B, S, S') are distributions.
-
-        >>> Memory.of_weights(torch.ones(2, 3, 4) / 4, torch.ones(2, 3) > 0).states.shape
-        torch.Size([2, 3, 4])
-        """
+        """Attention that an encoder computed, as a part of its memory: the states (B, S, S') are distributions."""
         return cls(weights, mask, weights.new_zeros(weights.size(0), 0))
 
 
@@ -241,9 +229,6 @@ class Hypothesis:
         """The probability of the whole output; of a text that was cut off, of any text that begins with it.
 
         A number has none.
-
-        >>> round(Hypothesis(ids=(5,), score=-0.5, logprobs=(-0.5, -0.5)).confidence, 4)
-        0.3679
         """
         if self.value is not None:
             return None

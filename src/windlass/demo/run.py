@@ -40,7 +40,7 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     if (folder / "model").exists():
         raise WindlassError(f"{folder / 'model'}: already there: choose another --out, or remove it to start again")
     names = place_names(script)
-    files = write_names(names, folder)
+    files = _write_names(names, folder)
     observer.note(
         f"{len(names.pairs):,} place names in Latin and {script} (GeoNames, CC BY 4.0): {len(names.train):,} train, "
         f"{len(names.dev):,} dev, {len(names.test):,} test"
@@ -48,7 +48,7 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     dropped = ", ".join(f"{count:,} {rule}" for rule, count in names.dropped.items())
     observer.note(f"places dropped, by rule: {dropped}")
     recipe = compose("transliterate", None, [{"seed": seed, "data": {"train": [files[0]], "dev": files[1]}}])
-    recipe = fit_to_time(recipe, minutes)
+    recipe = _fit_to_time(recipe, minutes)
     outcome = run(recipe, read_data(recipe), folder / "model", observer)
     if outcome.fit.reason == "interrupted":
         observer.note(
@@ -81,14 +81,8 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     return True
 
 
-def write_names(names: PlaceNames, folder: Path) -> list[str]:
-    """Write train, dev and test as tab-separated files.
-
-    >>> from tempfile import mkdtemp
-    >>> names = PlaceNames("greek", (("Athína", "Αθήνα"),), (), (), {})
-    >>> [Path(f).name for f in write_names(names, Path(mkdtemp()))]
-    ['train.tsv', 'dev.tsv', 'test.tsv']
-    """
+def _write_names(names: PlaceNames, folder: Path) -> list[str]:
+    """Write train, dev and test as tab-separated files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for part, pairs in (("train", names.train), ("dev", names.dev), ("test", names.test)):
@@ -98,16 +92,8 @@ def write_names(names: PlaceNames, folder: Path) -> list[str]:
     return files
 
 
-def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
-    """Set the number of epochs to what this machine can do in the time, so that the schedule completes.
-
-    >>> from tempfile import mkdtemp
-    >>> pairs = (("Athína", "Αθήνα"), ("Pátra", "Πάτρα")) * 20
-    >>> train, dev, _ = write_names(PlaceNames("greek", pairs, pairs[:2], (), {}), Path(mkdtemp()))
-    >>> recipe = compose("transliterate", None, [{"data": {"train": [train], "dev": dev}}])
-    >>> fit_to_time(recipe, minutes=0.001).train.epochs == MIN_EPOCHS
-    True
-    """
+def _fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
+    """Set the number of epochs to what this machine can do in the time, so that the schedule completes."""
     data = read_data(recipe)
     bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
     loader = training_loader(bundle, data.train)

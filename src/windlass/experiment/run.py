@@ -13,13 +13,13 @@ from torch import nn
 
 from windlass.baseline import AnyBaseline, best_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
-from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
+from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
-from windlass.data.sides import TARGETS
+from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import suggest_settings

@@ -77,23 +77,6 @@ def label(token: str) -> str:
     return "".join(_NAMED.get(c, c) if c.isspace() else c for c in token)
 
 
-def heatmap(
-    attention: Sequence[Sequence[float]],
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
-    path: Path | str,
-    title: str | None = None,
-) -> Path:
-    """Draw one heatmap to a .png, .html or .json file and return its path.
-
-    >>> import tempfile
-    >>> path = heatmap([[0.9, 0.1]], ["k", "a"], ["क"], Path(tempfile.mkdtemp()) / "one.json")
-    >>> json.loads(path.read_text(encoding="utf-8"))[0]["target"]
-    ['क']
-    """
-    return sheet([Heat(attention, source_tokens, target_tokens, title)], path)
-
-
 def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> Path:
     """Draw several heatmaps to one file.
 
@@ -208,7 +191,7 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Save a figure as .png.
+    """Save a figure as .png, and make its folder.
 
     >>> import tempfile
     >>> from matplotlib.figure import Figure
@@ -216,6 +199,7 @@ def save(figure: Figure, path: Path) -> None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts.families warns better
@@ -312,20 +296,29 @@ def _table(item: Heat) -> str:
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
     tables = "\n".join(map(_table, items))
     heading = html.escape(title or items[0].title or "Attention")
-    faces = fonts.embedded(heading + tables)
-    style = _STYLE.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
+    note = (
+        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
+        "that token of the source; point at a cell for the weight in percent.</p>\n"
+    )
+    content = fonts.embedded(heading + tables)
+    path.write_text(page(heading, _STYLE, f"{note}<main>\n{tables}\n</main>", content), encoding="utf-8")
+
+
+def page(heading: str, style: str, body: str, faces: Mapping[str, str]) -> str:
+    """Return a page of its own, with the fonts that `fonts.embedded` returned; FAMILIES in the style are all fonts.
+
+    >>> page("Attention", "body { font: FAMILIES; }", "<p>", {}).splitlines()[3]
+    '<style>body { font: system-ui, sans-serif; }</style></head>'
+    """
+    style = style.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
     style += "".join(
         f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
         for family, data in faces.items()
     )
-    path.write_text(
+    return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n"
-        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
-        "that token of the source; point at a cell for the weight in percent.</p>\n"
-        f"<main>\n{tables}\n</main></body></html>\n",
-        encoding="utf-8",
+        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{body}</body></html>\n"
     )
 
 
@@ -370,7 +363,6 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
         axes.legend(frameon=False, fontsize=9)
     axes.set_xlabel("epoch")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, path)
     return path
 

@@ -15,7 +15,7 @@ from windlass.core.records import Hypothesis, Member, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
 from windlass.data.sides import Sides
-from windlass.decoding.constraint import Constraint, WellFormed
+from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import ensemble_mean
@@ -62,7 +62,10 @@ def predict(
         b.model.eval()
     predictions = [_blank(first)] * len(texts)
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
-    loader = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
+    if batch_tokens is None and options is not None:
+        # enough hypotheses to be efficient, few enough that their logits stay in cache
+        batch_tokens = max(200, 4000 // max(options.width(nbest), 2))
+    loader = first.sides.loader(encoded[0], batch_tokens or BATCH_TOKENS)
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
         values = [inputs[numbers[row]] for row in rows]
@@ -72,7 +75,9 @@ def predict(
                 batch = b.sides.collate([side[row] for row in rows], rows).to(b.device)
                 members.append(Member(b.model.head, b.encode(batch), batch, b.int8))
         keys = torch.tensor([first_key + numbers[row] for row in rows])
-        request = SearchRequest(options, nbest, keys, _constraint(first, values))
+        brackets = first.sides.target.brackets(first.sides.source, values)  # if the target has any
+        constraint = None if brackets is None else WellFormed(*brackets, first.device)
+        request = SearchRequest(options, nbest, keys, constraint)
         ranked = head.predict(members, request)
         for row, prediction in zip(rows, _predictions(first, values, members, ranked), strict=True):
             predictions[numbers[row]] = prediction
@@ -122,12 +127,14 @@ def _predictions(
     predictions = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
         read = sides.source.places(value)
-        lengths = [len(part.names) for part in read.within]
+        within: tuple[tuple[float, ...], ...] = ()
+        if words is not None:
+            within = tuple(tuple(words[row, n, : len(part.names)].tolist()) for n, part in enumerate(read.within))
         base = Prediction(
             text="",
             answer=sides.target.no_answer(),
             places=read if lowest is memory else read.lowest,
-            word_attention=() if words is None or lowest is not memory else _rows(words[row], lengths),
+            word_attention=within if lowest is memory else (),
             unknown=sides.source.unknown(value),
         )
         best, *others = (_with_answer(base, sides, value, hypothesis, mask[row]) for hypothesis in hypotheses)
@@ -162,10 +169,6 @@ def _word_attention(members: Sequence[Member]) -> Tensor | None:
     return ensemble_mean(known) if known else None
 
 
-def _rows(weights: Tensor, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(weights[row, :length].tolist()) for row, length in enumerate(lengths))
-
-
 def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
     """Refuse an ensemble whose members disagree on what a copied id stands for."""
     for others in encoded[1:]:
@@ -174,16 +177,3 @@ def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
                 raise DataError(
                     "an ensemble needs bundles that copy alike: all of them or none, with the same source tokens"
                 )
-
-
-def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
-    """The batch size of a search: enough hypotheses to be efficient, few enough that their logits stay in cache."""
-    if options is None:
-        return BATCH_TOKENS
-    return max(200, 4000 // max(options.width(nbest), 2))
-
-
-def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
-    """The constraint that keeps outputs well-formed, if the target has brackets."""
-    brackets = bundle.sides.target.brackets(bundle.sides.source, values)
-    return None if brackets is None else WellFormed(*brackets, bundle.device)
