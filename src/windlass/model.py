@@ -19,7 +19,6 @@ from windlass.heads.base import Head, LossOptions
 from windlass.heads.kinds import HeadOptions, WritingOptions
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.wiring import AllowedTransitions, Wiring
-from windlass.nn.embedding import EmbeddingOptions
 
 
 class ModelOptions(Options):
@@ -43,11 +42,6 @@ class ModelOptions(Options):
         if decoder is None and head is not None and Gives("model.head writing") in head.declare("model.head"):
             return TextHeadOptions()
         return decoder
-
-    @property
-    def source_embedding(self) -> EmbeddingOptions | None:
-        """The embedding of source tokens, if the encoder has one."""
-        return self.encoder.source_embedding
 
     def _terms(self, at: str) -> Iterator[Term]:
         key = f"{at}.tie: {self.tie}"

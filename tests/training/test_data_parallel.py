@@ -18,9 +18,8 @@ from windlass.data.loader import Loader
 from windlass.experiment.data import as_data
 from windlass.experiment.run import fit_sides, run, training_loader
 from windlass.recipe import Recipe, compose
-from windlass.training.data_parallel import DataParallel, SingleProcess, shard_batch
+from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch
 from windlass.training.observe import Silent
-from windlass.training.processes import gradient_workers
 
 
 def small(**over: object) -> Recipe:

@@ -15,16 +15,16 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from windlass.comparing.candidates import Candidate, candidates, data_key, from_recipes
+from windlass.comparing.candidates import Candidate, assign_groups, candidates, data_key
 from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison
-from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, load_record, run_digest, run_trial
+from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
-from windlass.experiment.data import Data, as_data, fingerprint, read_data
+from windlass.experiment.data import Data, as_data, read_data
 from windlass.recipe import Recipe, override
-from windlass.training.processes import available_cores
+from windlass.training.data_parallel import available_cores
 
 
 def compare(
@@ -91,7 +91,10 @@ def _candidates(
             tests = dict.fromkeys(recipes, test)
         elif test is not None and not isinstance(test, Mapping):
             tests = dict(zip(recipes, test, strict=True))
-        return from_recipes(recipes, tests)
+        for name in tests:
+            if name not in recipes:
+                raise WindlassError(f"a test file for {name!r}, but there is no recipe of this name")
+        return assign_groups([Candidate(n, r, test=str(tests[n]) if n in tests else None) for n, r in recipes.items()])
     if isinstance(test, Mapping):
         raise WindlassError("test files by name need recipes by name: give one file for all, or one for each recipe")
     files: dict[str, Any] = {"train": [str(train)]} if isinstance(train, str | Path) else {}
@@ -133,7 +136,7 @@ def run_all(
             trials[job.key] = FailedTrial(*job.key, str(data))
             progress.ended(job.key, trials[job.key])
             continue
-        record = load_record(job.folder, run_digest(job.recipe, fingerprint(data, job.recipe)))
+        record = job.record(data)
         if record is not None and job.candidate.test is None:
             trials[job.key] = Trial(**record["trial"] | {"test": None})
             progress.ended(job.key, trials[job.key], cached=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from windlass.comparing.plot import Point, plot
+from windlass.comparing.plot import plot
 from windlass.comparing.trial import FailedTrial, Trial
 from windlass.metrics import higher_is_better
 from windlass.metrics.likelihood import format_metric
@@ -155,15 +155,10 @@ class Comparison:
 
     def draw(self, path: str | Path) -> Path:
         """Plot score against training time, one panel per group."""
-        panels: dict[str, list[Point]] = {}
+        panels: dict[str, list[tuple[CandidateRow, list[Trial]]]] = {}
         for r in self.rows:
-            runs = [t for t in self.trials if (t.group, t.name) == (r.group, r.name)]
-            points = tuple((t.seconds, t.dev[t.metric]) for t in runs)
-            score = r.dev[r.metric]
-            point = Point(
-                r.name, r.metric, r.seconds.mean, score.mean, r.seconds.deviation, score.deviation, points, r.parameters
-            )
-            panels.setdefault(r.group or r.task, []).append(point)
+            trials = [t for t in self.trials if (t.group, t.name) == (r.group, r.name)]
+            panels.setdefault(r.group or r.task, []).append((r, trials))
         return plot(panels, Path(path))
 
 

@@ -25,7 +25,6 @@ from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
 from windlass.recipe import Recipe
 from windlass.training.observe import RunPlan, Silent, Step
-from windlass.training.progress import fraction_done, seconds_left
 
 TIMED = 200
 """Dev inputs on which the prediction speed is measured."""
@@ -59,6 +58,24 @@ class Job:
     def recipe(self) -> Recipe:
         """The recipe with the seed."""
         return self.candidate.recipe.model_copy(update={"seed": self.seed})
+
+    def digest(self, data: Data) -> str:
+        """Return a digest of recipe and data, which a finished run must match to be reused."""
+        files = self.recipe.data.model_copy(update={"train": (), "dev": None})
+        content = self.recipe.model_copy(update={"data": files}).to_yaml()
+        return hashlib.sha256(f"{content}{fingerprint(data, self.recipe)}".encode()).hexdigest()
+
+    def record(self, data: Data) -> dict[str, Any] | None:
+        """Return the record of a finished run, a file beside its folder; None if there is none."""
+        try:
+            content = json.loads(self.folder.with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if content.get("mark") != self.digest(data):
+            raise WindlassError(
+                f"{self.folder}: has a run of the same name with another recipe or other data: choose another --out"
+            )
+        return dict(content)
 
 
 @dataclass(frozen=True)
@@ -111,36 +128,9 @@ class _ProgressObserver(Silent):
         self.plan = plan
 
     def step(self, step: Step) -> None:
-        self.report(fraction_done(self.plan, step), seconds_left(self.plan, step))
+        self.report(self.plan.fraction_done(step), self.plan.seconds_left(step))
         if os.getppid() != self.parent:
             raise KeyboardInterrupt
-
-
-def run_digest(recipe: Recipe, data: str) -> str:
-    """Return a digest of recipe and data, which a finished run must match to be reused.
-
-    >>> run_digest(Recipe(), "a") == run_digest(Recipe(), "a"), run_digest(Recipe(), "a") == run_digest(Recipe(), "b")
-    (True, False)
-    """
-    content = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (), "dev": None})})
-    return hashlib.sha256(f"{content.to_yaml()}{data}".encode()).hexdigest()
-
-
-def load_record(folder: Path, digest: str) -> dict[str, Any] | None:
-    """Return the record of a finished run, a file beside its folder; None if there is none.
-
-    >>> load_record(Path("/nowhere/1"), "") is None
-    True
-    """
-    try:
-        content = json.loads(folder.with_suffix(".json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if content.get("mark") != digest:
-        raise WindlassError(
-            f"{folder}: has a run of the same name with another recipe or other data: choose another --out"
-        )
-    return dict(content)
 
 
 def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = False) -> Trial | None:
@@ -158,8 +148,7 @@ def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = Fal
     >>> run_trial(job, data, lambda fraction, left: None).epochs
     2.0
     """
-    candidate, digest = job.candidate, run_digest(job.recipe, fingerprint(data, job.recipe))
-    record = load_record(job.folder, digest)
+    candidate, digest, record = job.candidate, job.digest(data), job.record(data)
     if record is None:
         trained = _train(job, data, report, parallel)
         if trained is None:

@@ -161,8 +161,6 @@ def _reading(letter: str, script: _Script) -> str:
 def sound_distance(latin: str, other: str, script: str) -> float:
     """Return the distance of the consonants of two names: 0 if equal, 1 if nothing matches.
 
-    >>> sound_distance("Kanpur", "कानपुर", "devanagari")
-    0.0
     >>> sound_distance("Germany", "जर्मनी", "devanagari") < sound_distance("Deutschland", "जर्मनी", "devanagari")
     True
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -30,16 +30,14 @@ from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
+from windlass.training.checkpoint import flatten
+from windlass.training.data_parallel import gradient_workers
 from windlass.training.environment import environment
-from windlass.training.estimate import estimate
-from windlass.training.finetune import check_same_model, extend_bundle
+from windlass.training.estimate import choose_processes, estimate
+from windlass.training.finetune import Note, check_same_model, extend_bundle
 from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Observer
-from windlass.training.processes import choose_processes, gradient_workers
-from windlass.training.resume import flatten
 from windlass.training.samples import SampleWriter
-
-Note = Callable[[str], None]
 
 SAMPLE_SIZE = 200_000
 """Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
@@ -50,10 +48,9 @@ class Outcome:
     """A trained bundle, how training ended, and its dev metrics beside those of the best baseline.
 
     >>> from windlass.baseline import Baseline
-    >>> result = FitResult(None, best_step=0, steps=3, epochs=0, seconds=1, reason="interrupted")
-    >>> outcome = Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {"cer": 90.0})
-    >>> outcome.baseline.name, outcome.baseline_metrics["cer"]
-    ('copy', 90.0)
+    >>> result = FitResult({"cer": 20.0}, best_step=3, steps=3, epochs=1, seconds=1, reason="epochs")
+    >>> Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {"cer": 90.0}).baseline.name
+    'copy'
     """
 
     bundle: Bundle
@@ -68,11 +65,7 @@ def apply_suggestions(recipe: Recipe, data: Data, settings: Sequence[dict[str, A
 
     >>> from windlass.experiment.data import as_data
     >>> data = as_data([("cat", "k a t")] * 50 + [("dog", "d o g")], None, Recipe())
-    >>> apply_suggestions(Recipe(), data, [], print).target.tokens.kind
-    picked from the data:
-      source: characters, as it has 1.0 words of 3.0 characters
-      target: words, as they are short and separated by spaces
-      128 units per layer, 60 epochs, batches of 200 tokens, as there are ... examples
+    >>> apply_suggestions(Recipe(), data, [], note=lambda text: None).target.tokens.kind
     'words'
     """
     content = recipe.model_dump(mode="json")
@@ -100,7 +93,7 @@ def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
     {'source': 5}
     """
     sides = Sides.fit(sides_of(recipe), train, recipe.vocabulary == "joint")
-    embedding = recipe.model.source_embedding
+    embedding = recipe.model.encoder.source_embedding
     if isinstance(embedding, Vectors) and embedding.more:
         source = sides.source.with_words(words_of(embedding.path, embedding.size), embedding.more)
         sides = replace(sides, source=source)
@@ -128,7 +121,7 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     """
     options = bundle.recipe.model
     tables: list[tuple[str, Any, nn.Module | None, Tokenizer | None]] = [
-        ("source", options.source_embedding, table, bundle.sides.source.vocabulary)
+        ("source", options.encoder.source_embedding, table, bundle.sides.source.vocabulary)
         for table in bundle.model.encoder.embeddings()
     ]
     if options.decoder is not None:
@@ -261,7 +254,7 @@ def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: 
     expected = estimate(bundle.model, loader, options, device)
     if not resume:
         note(expected.render())
-    count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
+    count = choose_processes(bundle, loader, out, device, expected.total, note)
     atomic_write(path, json.dumps({"processes": count}).encode())
     return count
 

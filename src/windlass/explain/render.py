@@ -82,7 +82,6 @@ def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> 
 
     >>> sheet([], "x.gif")
     Traceback (most recent call last):
-        ...
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
     """
     path = Path(path)
@@ -101,15 +100,11 @@ def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> 
 
 
 def _write_json(items: Sequence[Heat], path: Path, title: str | None) -> None:
-    tables = [
-        {
-            "title": item.title,
-            "source": list(item.source_tokens),
-            "target": list(item.target_tokens),
-            "attention": [[float(weight) for weight in row] for row in item.attention],
-        }
-        for item in items
-    ]
+    tables = []
+    for item in items:
+        tokens = {"source": list(item.source_tokens), "target": list(item.target_tokens)}
+        weights = [[float(weight) for weight in row] for row in item.attention]
+        tables.append({"title": item.title, **tokens, "attention": weights})
     path.write_text(json.dumps(tables, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -168,14 +163,8 @@ def _packed(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 
 def _draw(axes: Axes, panel: _Panel) -> None:
     item = panel.item
-    axes.pcolormesh(
-        [[float(weight) for weight in row] for row in item.attention],
-        cmap=COLOURS,
-        vmin=0,
-        vmax=1,
-        edgecolors="#e8ecf0",
-        linewidth=0.6 if panel.cell > 0.2 else 0.3,
-    )
+    weights, line = [[float(weight) for weight in row] for row in item.attention], 0.6 if panel.cell > 0.2 else 0.3
+    axes.pcolormesh(weights, cmap=COLOURS, vmin=0, vmax=1, edgecolors="#e8ecf0", linewidth=line)
     axes.invert_yaxis()
     axes.xaxis.tick_top()
     axes.set_xticks([i + 0.5 for i in range(len(item.columns))], labels=list(item.columns))
@@ -224,16 +213,9 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
             box = (x + panel.left, y - panel.top - down, across, down)
             axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
             _draw(axes, panel)
-            if panel.item.title:
-                figure.text(
-                    (x + 0.1) / width,
-                    (y - 0.14) / height,
-                    panel.item.title,
-                    size=12,
-                    va="center",
-                    color=INK,
-                    family=fonts.families(panel.item.title),
-                )
+            if text := panel.item.title:
+                at, family = ((x + 0.1) / width, (y - 0.14) / height), fonts.families(text)
+                figure.text(*at, text, size=12, va="center", color=INK, family=family)
             x += panel.width
         y -= max(panel.height for panel in line)
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
@@ -371,12 +353,5 @@ def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> 
     best = max if higher_is_better(name.removeprefix("dev_")) else min
     epoch, value = best(points, key=lambda point: point[1])
     axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
-    axes.annotate(
-        f"best {format_metric(name.removeprefix('dev_'), value)}",
-        (epoch, value),
-        (0, 9),
-        textcoords="offset points",
-        ha="center",
-        size=9,
-        color=INK,
-    )
+    text = f"best {format_metric(name.removeprefix('dev_'), value)}"
+    axes.annotate(text, (epoch, value), (0, 9), textcoords="offset points", ha="center", size=9, color=INK)

@@ -151,16 +151,9 @@ def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Pre
     tokenizer = bundle.sides.tokenizer
     predictions = []
     for text, (ids, logp) in zip(texts, token_logprobs([bundle], texts, rows), strict=True):
-        total = float(logp.sum())
-        predictions.append(
-            Prediction(
-                text=text,
-                answer=TextAnswer(tuple(tokenizer.pieces(text)), tuple(logp.exp().tolist())),
-                score=total,
-                confidence=math.exp(total),
-                unknown=tokenizer.unknown(text) if UNK in ids else (),
-            )
-        )
+        answer = TextAnswer(tuple(tokenizer.pieces(text)), tuple(logp.exp().tolist()))
+        total, unknown = float(logp.sum()), tokenizer.unknown(text) if UNK in ids else ()
+        predictions.append(Prediction(text, answer, score=total, confidence=math.exp(total), unknown=unknown))
     return predictions
 
 

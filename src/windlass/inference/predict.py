@@ -60,7 +60,7 @@ def predict(
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    predictions = [_blank(first)] * len(texts)
+    predictions = [Prediction("", first.sides.target.no_answer())] * len(texts)  # of blank inputs
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
     if batch_tokens is None and options is not None:
         # enough hypotheses to be efficient, few enough that their logits stay in cache
@@ -97,24 +97,17 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     sides = bundle.sides
     inputs = [sides.read(source) for source, _ in pairs]
     encoded = [sides.encode(value, target) for value, (_, target) in zip(inputs, pairs, strict=True)]
-    predictions = [_blank(bundle)] * len(pairs)
+    predictions = [Prediction("", sides.target.no_answer())] * len(pairs)
     bundle.model.eval()
     for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
             hypotheses = bundle.model.head.force(member.memory, moved)
-        values = [inputs[row] for row in rows]
-        for row, prediction in zip(
-            rows, _predictions(bundle, values, [member], [[h] for h in hypotheses]), strict=True
-        ):
+        made = _predictions(bundle, [inputs[row] for row in rows], [member], [[h] for h in hypotheses])
+        for row, prediction in zip(rows, made, strict=True):
             predictions[row] = prediction
     return predictions
-
-
-def _blank(bundle: Bundle) -> Prediction:
-    """The prediction for a blank input."""
-    return Prediction("", bundle.sides.target.no_answer())
 
 
 def _predictions(

@@ -79,7 +79,6 @@ def get_metric(name: str) -> Metric:
 
     >>> get_metric("weer")
     Traceback (most recent call last):
-        ...
     windlass.core.errors.RecipeError: unknown metric 'weer': did you mean 'wer'?
     """
     if name not in METRICS:

@@ -15,11 +15,6 @@ from windlass.metrics.edit import check_references
 _WORD = re.compile(r"[^\W_]+")
 
 
-def _tokenise(text: str) -> list[str]:
-    """Return the words that are compared."""
-    return _WORD.findall(text.lower())
-
-
 def _f1(matches: int, predicted: int, gold: int) -> float:
     """Return the harmonic mean of precision and recall."""
     return 2 * matches / (predicted + gold) if matches else 0.0
@@ -43,11 +38,6 @@ def _lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
     return len(a) - free.bit_count()
 
 
-def _rouge_l(prediction: Sequence[str], reference: Sequence[str]) -> float:
-    """Return the F1 of the longest common subsequence."""
-    return _f1(_lcs_length(prediction, reference), len(prediction), len(reference))
-
-
 def rouge(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L in percent; for each, the best reference counts.
 
@@ -58,10 +48,12 @@ def rouge(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> di
     metrics: dict[str, Callable[[Sequence[str], Sequence[str]], float]] = {
         "rouge_1": lambda prediction, reference: _rouge_n(prediction, reference, 1),
         "rouge_2": lambda prediction, reference: _rouge_n(prediction, reference, 2),
-        "rouge_l": _rouge_l,
+        "rouge_l": lambda prediction, reference: _f1(
+            _lcs_length(prediction, reference), len(prediction), len(reference)
+        ),
     }
     items = [
-        (_tokenise(prediction), [_tokenise(text) for text in texts])
+        (_WORD.findall(prediction.lower()), [_WORD.findall(text.lower()) for text in texts])
         for prediction, texts in zip(predictions, references, strict=True)
     ]
     return {

@@ -27,6 +27,9 @@ class PlateauState:
 
 
 class _Schedule(Options):
+    kind: str
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
+
     @abstractmethod
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of step `step` (from 1) of `total`, in epoch `epoch` (from 0); `base` is the peak."""
@@ -49,7 +52,6 @@ class Constant(_Schedule):
     """
 
     kind: Literal["constant"] = "constant"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of a step."""
@@ -64,7 +66,6 @@ class Plateau(_Schedule):
     """
 
     kind: Literal["plateau"] = "plateau"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     factor: float = Field(0.5, gt=0, lt=1, description="multiplier of the learning rate at each reduction")
     patience: int = Field(2, ge=1, description="evaluations without improvement before the learning rate is reduced")
     minimum: float = Field(1e-6, ge=0, description="lower bound of the learning rate")
@@ -92,7 +93,6 @@ class Cosine(_Schedule):
     """
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     minimum: float = Field(0.0, ge=0, description="final learning rate")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
@@ -110,7 +110,6 @@ class Exponential(_Schedule):
     """
 
     kind: Literal["exponential"] = "exponential"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     gamma: float = Field(0.95, gt=0, lt=1, description="multiplier of the learning rate after every epoch")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:

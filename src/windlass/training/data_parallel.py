@@ -14,8 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -269,3 +269,33 @@ class DataParallel:
 
 ComputeGradients = SingleProcess | DataParallel
 """Computes the gradients of a batch."""
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use.
+
+    >>> available_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def gradient_workers(model: nn.Module, folder: Path, processes: int, seed: int) -> Iterator[ComputeGradients]:
+    """Start the workers of a run, one thread each, and end them after the block; none for one process.
+
+    >>> with gradient_workers(nn.Linear(1, 1), Path(), 1, 1) as compute_gradients:
+    ...     isinstance(compute_gradients, SingleProcess)
+    True
+    """
+    if processes == 1:
+        yield SingleProcess(model)
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    data_parallel = DataParallel(model, folder, processes, seed)
+    try:
+        yield data_parallel
+    finally:
+        data_parallel.close()
+        torch.set_num_threads(threads)

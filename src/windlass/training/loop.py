@@ -6,7 +6,9 @@ running text, and a `RunState`. A checkpoint holds exactly these, so a resumed r
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -18,19 +20,19 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry
+from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.nn.fast.memory import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
-from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save
+from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
 from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
 from windlass.training.interrupt import stop_on_signals
 from windlass.training.lazy import clip_gradients, make_dense
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step, StopReason
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
-from windlass.training.resume import changes
 from windlass.training.rng import fork_rng, restore_rng, rng_state, seed_all
-from windlass.training.state import RunState, Tally, append_row, write_rows
+from windlass.training.state import RunState, Tally
 
 
 class BatchLoader(Protocol):
@@ -130,7 +132,7 @@ class Trainer:
 
     def _start(self) -> None:
         seed_all(self.seed)
-        write_rows(self.log, [])
+        atomic_write(self.log, b"")
         if self.options.schedule.warmup >= self.total_steps:
             self.observer.note(
                 f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total_steps}: "
@@ -153,7 +155,8 @@ class Trainer:
             path.replace(path.with_name(path.name + ".damaged"))  # so that it is not found again
         for part in self.folder.glob("checkpoint-*.part"):  # left by a kill during a write
             part.unlink()
-        write_rows(self.log, self.state.rows)
+        # after a resume the log must hold nothing later than the checkpoint
+        atomic_write(self.log, "".join(json.dumps(row) + "\n" for row in self.state.rows).encode())
         if self.state.best is not None:  # repeat the last save: a kill may have left it incomplete, or too new
             with temporary_weights(self.model, self.best), fork_rng(), torch.no_grad():
                 self.model.eval()
@@ -261,16 +264,8 @@ class Trainer:
             state.epoch, state.batch, self.remaining, self.carry = state.epoch + 1, 0, None, None
         state.tally.add(dict(zip(sums, values[2:], strict=True)), tokens, grad_norm, time.monotonic() - began)
         self._tick()
-        step = Step(
-            step=state.step,
-            epoch=self._epochs_done(),
-            loss=loss,
-            lr=state.rate,
-            grad_norm=grad_norm,
-            tokens=tokens,
-            tokens_per_second=state.tally.tokens_per_second,
-            seconds=state.seconds,
-        )
+        epoch, speed = self._epochs_done(), state.tally.tokens_per_second
+        step = Step(state.step, epoch, loss, state.rate, grad_norm, tokens, speed, state.seconds)
         self._notify(lambda: self.observer.step(step))
 
     def _divergence_error(self, problem: str) -> TrainingError:
@@ -309,7 +304,10 @@ class Trainer:
         row = self._row(scores)
         state.rows.append(row)
         state.tally = Tally()
-        append_row(self.log, row)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         self._checkpoint()
         self._notify(lambda: self.observer.evaluated(row))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,8 +18,10 @@ StopReason = Literal["epochs", "minutes", "patience", "interrupted"]
 class RunPlan:
     """The length of a run, as known at its start.
 
-    >>> RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer").steps
-    100
+    >>> plan = RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer")
+    >>> step = Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=10)
+    >>> plan.fraction_done(step), plan.seconds_left(step)
+    (0.25, 30.0)
     """
 
     steps: int  # in total; approximate, because epochs differ by a few batches
@@ -27,6 +30,18 @@ class RunPlan:
     minutes: float | None
     seconds: float  # before a resume
     metric: str
+
+    def seconds_left(self, step: Step) -> float:
+        """Return the remaining time, at most, at the pace since the run was last started."""
+        per_step = (step.seconds - self.seconds) / max(1, step.step - self.done)
+        left = per_step * max(0, self.steps - step.step)
+        limit = math.inf if self.minutes is None else 60 * self.minutes - step.seconds
+        return max(0.0, min(left, limit))
+
+    def fraction_done(self, step: Step) -> float:
+        """Return how much of a run is done, 0 to 1: by steps or by the time limit, whichever is further."""
+        by_time = 0.0 if self.minutes is None else step.seconds / (60 * self.minutes)
+        return min(1.0, max(step.step / self.steps, by_time))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -35,30 +33,6 @@ def _format_row(row: MetricsRow) -> str:
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
         f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(seconds)}"
     )
-
-
-def seconds_left(plan: RunPlan, step: Step) -> float:
-    """Return the remaining time, at most, at the pace since the run was last started.
-
-    >>> plan = RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer")
-    >>> seconds_left(plan, Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=10))
-    30.0
-    """
-    per_step = (step.seconds - plan.seconds) / max(1, step.step - plan.done)
-    left = per_step * max(0, plan.steps - step.step)
-    limit = math.inf if plan.minutes is None else 60 * plan.minutes - step.seconds
-    return max(0.0, min(left, limit))
-
-
-def fraction_done(plan: RunPlan, step: Step) -> float:
-    """Return how much of a run is done, 0 to 1: by steps or by the time limit, whichever is further.
-
-    >>> plan = RunPlan(steps=1000, done=0, epochs=10, minutes=1.0, seconds=0.0, metric="wer")
-    >>> fraction_done(plan, Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=30))
-    0.5
-    """
-    by_time = 0.0 if plan.minutes is None else step.seconds / (60 * plan.minutes)
-    return min(1.0, max(step.step / plan.steps, by_time))
 
 
 class RichProgress(Observer):
@@ -95,9 +69,9 @@ class RichProgress(Observer):
         self.loss = 0.95 * self.loss + 0.05 * step.loss if self.loss else step.loss
         text = (
             f"epoch {step.epoch:.1f}/{self.plan.epochs}  loss {self.loss:.3f}  {self.dev}  "
-            f"{step.tokens_per_second:,.0f} tokens/s  {format_duration(seconds_left(self.plan, step))} left"
+            f"{step.tokens_per_second:,.0f} tokens/s  {format_duration(self.plan.seconds_left(step))} left"
         )
-        self.live.update(self.live.task_ids[0], completed=fraction_done(self.plan, step), description=text)
+        self.live.update(self.live.task_ids[0], completed=self.plan.fraction_done(step), description=text)
 
     def evaluated(self, row: MetricsRow) -> None:
         """Print the evaluation, and show its score in the live line."""

@@ -8,7 +8,6 @@ from windlass.bundle import Bundle
 from windlass.decoding.options import Sample
 from windlass.inference.generate import generate
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
-from windlass.training.progress import fraction_done
 
 STAGES = (0.01, 0.1, 0.4, 1.0)
 """Fractions of the run (of its steps, or of its time limit) at which a sample is written."""
@@ -45,13 +44,13 @@ class SampleWriter(Observer):
         """Find the stages to come; a resumed run has written those before it."""
         self.plan = plan
         begin = Step(plan.done, 0, loss=0, lr=0, grad_norm=0, tokens=0, tokens_per_second=0, seconds=plan.seconds)
-        self.pending = [stage for stage in STAGES if not plan.done or stage > fraction_done(plan, begin)]
+        self.pending = [stage for stage in STAGES if not plan.done or stage > plan.fraction_done(begin)]
         self.inner.started(plan)
 
     def step(self, step: Step) -> None:
         """Write a sample if a stage is reached; the last one is written at the end."""
         self.last = step
-        if len(self.pending) > 1 and fraction_done(self.plan, step) >= self.pending[0]:
+        if len(self.pending) > 1 and self.plan.fraction_done(step) >= self.pending[0]:
             self._write(self.pending.pop(0), step.step, step.loss)
         self.inner.step(step)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from windlass.core.tensors import atomic_write
 from windlass.recipe.schedule import PlateauState
 from windlass.training.observe import MetricsRow
 
@@ -92,30 +88,3 @@ class RunState:
         """The state that `asdict` returned."""
         parts = {"plateau": PlateauState(**data["plateau"]), "tally": Tally(**data["tally"])}
         return cls(**{**data, **parts})
-
-
-def append_row(path: Path, row: MetricsRow) -> None:
-    """Append a line to metrics.jsonl.
-
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "metrics.jsonl"
-    >>> append_row(path, {"step": 3})
-    >>> path.read_text()
-    '{"step": 3}\\n'
-    """
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_rows(path: Path, rows: list[MetricsRow]) -> None:
-    """Rewrite metrics.jsonl: after a resume it must hold nothing later than the checkpoint.
-
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "metrics.jsonl"
-    >>> write_rows(path, [{"step": 3}, {"step": 6}])
-    >>> len(path.read_text().splitlines())
-    2
-    """
-    atomic_write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
