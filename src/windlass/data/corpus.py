@@ -46,9 +46,11 @@ class CorpusReader(ABC):
     def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
         """Make examples of data in memory: pairs, or texts."""
 
-    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    def survey(
+        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+    ) -> Report:
         """Report on data that has been read."""
-        return survey(train, dev)
+        return survey(train, dev, None if sides is None else sides.target_side)
 
     @abstractmethod
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
@@ -133,7 +135,9 @@ class _RunningText(CorpusReader):
             raise DataError("a language model learns from texts, not from pairs: give a list of texts")
         return from_memory(items, name)
 
-    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    def survey(
+        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+    ) -> Report:
         return survey_texts(train, dev)
 
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
@@ -180,7 +184,7 @@ def examine(
             return _refused(path, error)
 
     held = [] if dev is None else [tried(dev, tuple)]
-    return reader.survey([tried(path, keep) for path in paths], held)
+    return reader.survey([tried(path, keep) for path in paths], held, sides)
 
 
 def _refused(path: DataPath, error: DataError) -> ReadResult:

@@ -116,8 +116,12 @@ def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) ->
     learned = [e for result in train for e in result.examples]
     held = [e for result in dev for e in result.examples]
     findings = tuple(finding for result in (*train, *dev) for finding in result.findings)
-    lengths = {"text": Lengths.of(e.target for e in learned)} if learned else {}
-    return Report(len(learned), len(held), lengths, findings, tuple(rare_characters([learned], ("target",))), ())
+    lines = [line for e in learned for line in e.target.splitlines() if line.strip()]
+    lengths = {"lines": Lengths.of(lines)} if lines else {}
+    words, characters = sum(len(line.split()) for line in lines), sum(len(e.target) for e in learned)
+    title = f"running text of {characters:,} characters: {words:,} words on {len(lines):,} lines"
+    rare = tuple(rare_characters([learned], ("target",)))
+    return Report(len(learned), len(held), lengths, findings, rare, (), title=title)
 
 
 def joined_ids(texts: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

@@ -45,7 +45,7 @@ def read_data(recipe: Recipe) -> Data:
     reader, keep = TASKS[recipe.task].reader, keeping(files.train, files.store)
     train = [read_examples(recipe, path, keep=keep) for path in files.train]
     dev = [read_examples(recipe, files.dev)] if files.dev else []
-    report = reader.survey(train, dev)
+    report = reader.survey(train, dev, sides_of(recipe))
     examples = joined_views([result.examples for result in train])
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)

@@ -23,7 +23,7 @@ def compose_for(
     >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
     >>> _ = path.write_text("\\n".join(f"really {n} of 9,{'bad' if n < 5 else 'good'}" for n in range(40)))
     >>> compose_for(None, None, [{"data": {"train": [str(path)]}}], lambda text: print(text.split("/")[-1])).task
-    reviews.csv: task classify, as column 2 holds 2 labels, each some 20 times; else: --task text
+    reviews.csv: task classify, as column 2 holds 2 labels (good 35, bad 5); else: --task text
     'classify'
     """
     recipe = compose(task, file, settings)
@@ -41,5 +41,6 @@ def compose_for(
     columns = chosen(recipe.data)
     if tuple(columns.values()) not in ((), (1, 2), (1, 2, 3)):
         told = ", ".join(f"{part} {column!r}" for part, column in columns.items())
-        note(f"{first}: columns: {told}; else: --source, --target")
+        header = "--header no, " if any(isinstance(column, str) for column in columns.values()) else ""
+        note(f"{first}: columns: {told}; else: {header}--source, --target")
     return recipe
