@@ -213,6 +213,3 @@ def length_buckets(lengths: list[int], max_words: int) -> list[list[int]]:
                 continue
         buckets.append([row])
     return buckets
-
-
-__all__ = ["HierarchicalEncoder", "WordLevel", "end_states", "length_buckets"]

@@ -32,9 +32,6 @@ ReaderOptions = Annotated[
 ]
 """Every encoder that can read one text of a pair."""
 
-SECOND_PREFIX = "second_"
-"""The prefix of the names of the second text's inputs; its tokens are `second`."""
-
 
 class CompareOptions(BaseOptions):
     """Cross-attention: each word is compared with its context in the other text.
@@ -148,10 +145,9 @@ class PairEncoder(Encoder):
 
 def _second(batch: Batch) -> Batch:
     """The second text as the source of a batch."""
-    others = {
-        name.removeprefix(SECOND_PREFIX): part for name, part in batch.inputs.items() if name.startswith(SECOND_PREFIX)
-    }
-    return replace(batch, inputs={"source": batch.inputs["second"], **others})
+    inputs, prefix = batch.inputs, "second_"
+    others = {name.removeprefix(prefix): part for name, part in inputs.items() if name.startswith(prefix)}
+    return replace(batch, inputs={"source": inputs["second"], **others})
 
 
 class _Compare(nn.Module):

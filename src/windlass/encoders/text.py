@@ -74,8 +74,17 @@ class RecurrentEncoder(TokenEncoder):
         return Memory(states, source.mask, summary, final)
 
 
+class _NoEncoder(Encoder):
+    size = 0
+    final_sizes = ()
+
+    def forward(self, batch: Batch) -> Memory:
+        """An empty memory."""
+        return Memory.empty(batch.size, batch.keys.device)
+
+
 @final
-class PrefixEncoder(Encoder):
+class PrefixEncoder(_NoEncoder):
     """No encoder: the decoder reads the source as a forced prefix.
 
     One recurrent network runs over source, separator and target, like a language model with a prompt.
@@ -99,17 +108,11 @@ class PrefixEncoder(Encoder):
             """Build the encoder."""
             return PrefixEncoder()
 
-    size = 0
-    final_sizes = ()
     prefix = "source"
-
-    def forward(self, batch: Batch) -> Memory:
-        """An empty memory: the decoder takes the tokens from the batch."""
-        return Memory.empty(batch.size, batch.keys.device)
 
 
 @final
-class NoEncoder(Encoder):
+class NoEncoder(_NoEncoder):
     """No encoder and no input: a language model.
 
     >>> NoEncoder()(Batch({}, None, torch.arange(2))).states.shape
@@ -130,10 +133,3 @@ class NoEncoder(Encoder):
         def build(self, vocabulary: int | VocabularySizes) -> NoEncoder:
             """Build the encoder."""
             return NoEncoder()
-
-    size = 0
-    final_sizes = ()
-
-    def forward(self, batch: Batch) -> Memory:
-        """An empty memory."""
-        return Memory.empty(batch.size, batch.keys.device)

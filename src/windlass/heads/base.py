@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.errors import DataError
-from windlass.core.fitting import Gives, Needs, Term
+from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
 class LossOptions(Options):
@@ -35,31 +34,6 @@ class LossOptions(Options):
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
             yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
-
-
-class PooledHeadOptions(Options):
-    """What the options of every head that pools the memory to one vector share.
-
-    >>> [options.hidden for options in PooledHeadOptions.tiny()]
-    [(), (6, 3)]
-    """
-
-    kind: str = ""
-    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
-
-    def _terms(self, at: str) -> Iterator[Term]:
-        yield Gives(f"{at} pairs")
-        yield Needs(
-            "model.encoder states", f"with {at}: {self.kind} the encoder must have states, not encoder: <model.encoder>"
-        )
-        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Without hidden layers, and with two."""
-        return cls.small(), cls.small(hidden=(6, 3))
 
 
 class Head(nn.Module, ABC):
@@ -116,33 +90,3 @@ def ensemble_mean(parts: Iterable[Tensor]) -> Tensor:
     [0.5, 0.5]
     """
     return torch.stack([part.cpu() for part in parts]).mean(0)
-
-
-def pool_memory(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
-    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of attention pooling (B, S).
-
-    >>> from windlass.nn.pooling import AttentionPooling
-    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pool_memory(AttentionPooling.Options().build(4), memory)[0].shape
-    torch.Size([2, 4])
-    """
-    u, weights = pool(memory)
-    second = memory.parts.get("second")
-    if second is None:
-        return u, weights
-    v, _ = pool(second)
-    return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
-
-
-def pooling_attention(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
-    """The attention (B, rows, S) of attention pooling, or, for a pair, of the second text over the first.
-
-    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pooling_attention([Member(None, memory)], [torch.ones(2, 5) / 5]).shape
-    torch.Size([2, 1, 5])
-    """
-    if "second" in members[0].memory.parts:
-        cross = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
-        return ensemble_mean(cross) if cross else None
-    weights = [w[:, None] for w in pooling if w is not None]
-    return ensemble_mean(weights) if weights else None

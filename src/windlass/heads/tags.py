@@ -120,13 +120,7 @@ class TagsHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place.
-
-        >>> head = TagsHead(TagsHeadOptions(), tags=3, memory_size=4)
-        >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-        >>> [len(row[0].ids) for row in TagsHead.predict([Member(head, memory)], SearchRequest())]
-        [5, 5]
-        """
+        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place."""
         if request.nbest > 1:
             raise RecipeError("a tagger has one output, with the probability of each tag: leave nbest out")
         first = members[0]

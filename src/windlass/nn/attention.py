@@ -22,20 +22,19 @@ from windlass.core.options import Options, named
 from windlass.core.records import Memory, Record
 from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import CosineTape, FusedScore, ProductTape, ReluTape, TanhTape
-from windlass.nn.fast.interface import FastScore
 from windlass.nn.fast.onednn import linear
 from windlass.nn.product import Product
 
 
-class Score(FastScore, nn.Module, ABC):
+class Score(nn.Module, ABC):
     """How well a query matches a key. `prepare` computes, once per batch, what does not depend on the query."""
 
     size: int
     """The size of a prepared key: A."""
 
-    @abstractmethod
     def prepare(self, keys: Tensor) -> Tensor:
-        """(B, S, K) -> (B, S, A)."""
+        """(B, S, K) -> (B, S, A); the keys themselves, unless a score overrides it."""
+        return keys
 
     def query_projection(self) -> Product | None:
         """The product that takes queries to those that `compare` expects; None: the identity."""
@@ -48,6 +47,10 @@ class Score(FastScore, nn.Module, ABC):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Queries (B, T, Q) against prepared keys (B, S, A) -> (B, T, S)."""
         return self.compare(project_query(self.query_projection(), query), keys)
+
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
+        """The score against prepared keys with its gradients by hand, for the fused decoder; None: there is none."""
+        return None
 
 
 def project_query(product: Product | None, query: Tensor) -> Tensor:
@@ -111,32 +114,24 @@ class Additive(Score):
         return FusedScore(TanhTape, keys, self.query.weight, self.v, coverage)
 
 
-def _same_size(kind: str, query_size: int, key_size: int) -> None:
+def _same_size(kind: str, query_size: int, key_size: int) -> int:
     if query_size != key_size:
         raise RecipeError(
             f"{kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
             f"set attention keys: {query_size}, or use kind: bilinear or additive"
         )
+    return key_size
 
 
 class _DotProduct(Score):
-    """A dot product of query and key, both of one size."""
-
-    def __init__(self, query_size: int, key_size: int, kind: str):
+    def __init__(self, size: int):
         super().__init__()
-        _same_size(kind, query_size, key_size)
-        self.size = key_size
-
-    def prepare(self, keys: Tensor) -> Tensor:
-        """k."""
-        return keys
+        self.size = size
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q . k."""
         return query @ keys.transpose(1, 2)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """q . k."""
         return FusedScore(ProductTape, keys, coverage=coverage)
 
 
@@ -158,7 +153,7 @@ class Dot(_DotProduct):
 
         def build(self, query_size: int, key_size: int) -> Dot:
             """Build the score."""
-            return Dot(query_size, key_size, "dot")
+            return Dot(_same_size("dot", query_size, key_size))
 
 
 @final
@@ -179,7 +174,7 @@ class ScaledDot(_DotProduct):
 
         def build(self, query_size: int, key_size: int) -> ScaledDot:
             """Build the score."""
-            return ScaledDot(query_size, key_size, "scaled_dot")
+            return ScaledDot(_same_size("scaled_dot", query_size, key_size))
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . k / sqrt(A)."""
@@ -192,7 +187,7 @@ class ScaledDot(_DotProduct):
 
 
 @final
-class Bilinear(Score):
+class Bilinear(_DotProduct):
     """A dot product through a learned matrix ("general" in Luong et al. 2015); sizes may differ.
 
     e = q . W k
@@ -213,25 +208,16 @@ class Bilinear(Score):
             return Bilinear(query_size, key_size)
 
     def __init__(self, query_size: int, key_size: int):
-        super().__init__()
-        self.size = query_size
+        super().__init__(query_size)
         self.key = nn.Linear(key_size, query_size, bias=False)
 
     def prepare(self, keys: Tensor) -> Tensor:
         """W k."""
         return linear(keys, self.key.weight)
 
-    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q . W k."""
-        return query @ keys.transpose(1, 2)
-
-    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """q . W k."""
-        return FusedScore(ProductTape, keys, coverage=coverage)
-
 
 @final
-class Cosine(Score):
+class Cosine(_DotProduct):
     """The cosine similarity of query and key, times a factor.
 
     e = scale * (q . k) / (|q| |k|)
@@ -251,20 +237,14 @@ class Cosine(Score):
 
         def build(self, query_size: int, key_size: int) -> Cosine:
             """Build the score."""
-            return Cosine(query_size, key_size, self)
+            return Cosine(_same_size("cosine", query_size, key_size), self.scale)
 
-    def __init__(self, query_size: int, key_size: int, options: Options):
-        super().__init__()
-        _same_size("cosine", query_size, key_size)
-        self.size = key_size
-        self.scale = options.scale
-
-    def prepare(self, keys: Tensor) -> Tensor:
-        """k, normalised only in `compare`: coverage may still change it."""
-        return keys
+    def __init__(self, size: int, scale: float):
+        super().__init__(size)
+        self.scale = scale
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """scale * cos(q, k)."""
+        """scale * cos(q, k); keys are not normalised before, as coverage may still change them."""
         return self.scale * F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
@@ -335,7 +315,7 @@ class Keys(Record):
     torch.Size([1, 5, 4])
     """
 
-    keys: Any  # (B, S, A), or `HierarchicalKeys`
+    keys: Any  # (B, S, A), or those of both levels of a hierarchical attention
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
     query_projection: Product | None = None  # of the score

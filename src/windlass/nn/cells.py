@@ -19,11 +19,10 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, named
 from windlass.core.records import CellState
+from windlass.nn.fast import torch_lstm
 from windlass.nn.fast.activation import tanh
-from windlass.nn.fast.interface import FastCell
 from windlass.nn.fast.onednn import linear
-from windlass.nn.fast.recurrence import GruTape, LstmTape
-from windlass.nn.fast.sequence import run_tape
+from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape, recurrence
 from windlass.nn.product import Product
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
@@ -47,11 +46,15 @@ class _CellOptions(_AnyCell):
     )
 
 
-class Cell(FastCell, nn.Module, ABC):
+class Cell(nn.Module, ABC):
     """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
 
     parts = 1
     """The number of tensors in the state."""
+    tape: type[Tape] | None = None
+    """The step and its gradients by hand, for whole sequences and for decoders with attention."""
+    sums_input = False
+    """Whether a step uses the projected input and the product with the state only as their sum."""
 
     def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
         super().__init__()
@@ -81,10 +84,6 @@ class Cell(FastCell, nn.Module, ABC):
         """The products with the state that a step takes; made once per sequence."""
         return (Product(self.state_weight),)
 
-    def input_products(self, *widths: int) -> list[Product]:
-        """Products with the input, one for each of its parts, for inputs that are known only step by step."""
-        return [Product(columns) for columns in self.weight_x.split(widths, dim=1)]
-
     @abstractmethod
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
@@ -97,8 +96,20 @@ class Cell(FastCell, nn.Module, ABC):
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
     ) -> tuple[Tensor, CellState] | None:
-        """Run over inputs (S, B, I) in one piece if the cell has a tape (see `FastCell`)."""
-        return run_tape(self, x, state, real, reverse)
+        """Run over inputs (S, B, I) in one piece; return outputs (S, B, H) and the last state. None without a tape.
+
+        Outputs may have any value on padding. No state means zeros; real (S, B, 1) is False on padding.
+        """
+        if self.tape is None:
+            return None
+        start = self.zero_state(x.size(1), x) if state is None else state
+        if torch_lstm.suits(self, x, real, reverse_from_state=reverse and state is not None):
+            return torch_lstm.run(self, x, start, real, reverse)
+        return recurrence(self.tape, self.project(x), start, self.state_weight, self.state_bias, real, reverse)
+
+    def bounded(self, start: bool) -> bool:
+        """Whether all states after the first lie within -1..1; `start` says whether the first one does."""
+        return False
 
     def zero_state(self, rows: int, like: Tensor) -> CellState:
         """A state of zeros for `rows` rows, with the device and dtype of `like`."""

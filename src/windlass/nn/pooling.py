@@ -36,8 +36,9 @@ class _PoolOptions(Options):
 class Pool(nn.Module, ABC):
     """Memory -> a vector (B, D), and the weights (B, S) if pooling is by attention."""
 
-    size: int
-    """The size of the vector: D."""
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size  # of the vector: D
 
     @abstractmethod
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
@@ -64,14 +65,8 @@ def masked_max(states: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.any(1, keepdim=True), highest, torch.zeros_like(highest))
 
 
-class _SameSize(Pool):
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = size
-
-
 @final
-class Last(_SameSize):
+class Last(Pool):
     """The state of the last place.
 
     v = h_S
@@ -99,7 +94,7 @@ class Last(_SameSize):
 
 
 @final
-class Mean(_SameSize):
+class Mean(Pool):
     """Mean pooling: the mean of all states.
 
     v = (1 / S) sum_j h_j
@@ -124,7 +119,7 @@ class Mean(_SameSize):
 
 
 @final
-class Max(_SameSize):
+class Max(Pool):
     """Max pooling: the maximum of every unit over all places.
 
     v_d = max_j h_jd
@@ -149,7 +144,7 @@ class Max(_SameSize):
 
 
 @final
-class Ends(_SameSize):
+class Ends(Pool):
     """The last state of each direction of a bidirectional network.
 
     v = [forward h_S; backward h_1]
@@ -202,11 +197,10 @@ class AttentionPooling(Pool):
             return AttentionPooling(size, self)
 
     def __init__(self, size: int, options: Options):
-        super().__init__()
+        super().__init__(options.score.values or size)
         width = options.score.keys or size
         self.query = nn.Parameter(torch.randn(width) * width**-0.5)
         self.attention = Attention(options.score, width, size)
-        self.size = self.attention.size
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Attend with the learned query."""
@@ -236,8 +230,7 @@ class MeanMax(Pool):
             return MeanMax(size)
 
     def __init__(self, size: int):
-        super().__init__()
-        self.size = 2 * size
+        super().__init__(2 * size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Both, over real places; zeros if there is none."""

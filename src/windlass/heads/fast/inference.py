@@ -41,12 +41,8 @@ class _Rows(Record):
 
 @final
 @dataclass(frozen=True)
-class InferenceSource(_Rows):
-    """What stays the same while a row is decoded.
-
-    >>> InferenceSource(*[None] * 6).keys is None
-    True
-    """
+class _Source(_Rows):
+    """What stays the same while a row is decoded."""
 
     keys: Any  # (B, S, A), or `HierarchicalKeys`; None without attention
     mask: Tensor | None  # (B, S), None if every place is real
@@ -59,12 +55,8 @@ class InferenceSource(_Rows):
 
 @final
 @dataclass(frozen=True)
-class InferenceState(_Rows):
-    """What changes from step to step, with a row for each hypothesis.
-
-    >>> InferenceState((), None, None).fed is None
-    True
-    """
+class _State(_Rows):
+    """What changes from step to step, with a row for each hypothesis."""
 
     layers: tuple[CellState, ...]
     fed: Tensor | None  # (N, R)
@@ -149,7 +141,7 @@ class _Weights:
         self.query = None if query is None or with_state or queries else pack(query, int8=int8, bounded=bounded)
         squashed = options.readout.kind != "state" or _bounded(head, at_start=False)
         self.output = pack(head.output.weight, head.output.bias, int8, bounded=squashed)
-        self.gate = None if head.gate is None else InferenceGate(head.gate, head.embedding)
+        self.gate = None if head.gate is None else _Gate(head.gate, head.embedding)
 
 
 @final
@@ -174,24 +166,22 @@ class InferenceDecoder:
         self.head = head
         self.weights = laid_out(head, int8, lambda: _Weights(head, int8))
 
-    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[InferenceSource, InferenceState]:
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[_Source, _State]:
         """Prepare a memory; the state is the one before the first target token."""
         weights = self.weights
         source, state = self.head.begin(memory, batch)
-        now = InferenceState(state.stack.layers, state.fed, state.coverage)
+        now = _State(state.stack.layers, state.fed, state.coverage)
         if source.keys is not None:
             keys = source.keys
             of_layer = None if weights.layer_context is None else _over(weights.layer_context, keys.values)
             of_readout = None if weights.readout_context is None else _over(weights.readout_context, keys.values)
             mask = None if bool(keys.mask.all()) else keys.mask
-            return InferenceSource(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
+            return _Source(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
         readout, summary = weights.readout_context, source.summary
         summary = None if readout is None or summary is None else readout(summary)
-        return InferenceSource(None, None, None, None, source.projected_summary, summary), now
+        return _Source(None, None, None, None, source.projected_summary, summary), now
 
-    def step(
-        self, tokens: Tensor, state: InferenceState, source: InferenceSource
-    ) -> tuple[Tensor, InferenceState, Tensor | None]:
+    def step(self, tokens: Tensor, state: _State, source: _Source) -> tuple[Tensor, _State, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
         weights, head = self.weights, self.head
         first = weights.layers[0]
@@ -232,15 +222,13 @@ class InferenceDecoder:
         by_row = None if attention is None else attention.flatten(0, 1)
         if coverage is not None and by_row is not None:
             coverage = coverage + by_row
-        now = InferenceState(layers, o if head.input_feeding else None, coverage)
+        now = _State(layers, o if head.input_feeding else None, coverage)
         logits = weights.output(o)
         if weights.gate is not None and attention is not None and source.copies is not None:
             return weights.gate.mix(logits, s, tokens, attention, source.copies), now, by_row
         return torch.log_softmax(logits, dim=-1), now, by_row
 
-    def _stack(
-        self, product: Tensor | None, projected: Tensor, state: InferenceState
-    ) -> tuple[Tensor, tuple[CellState, ...]]:
+    def _stack(self, product: Tensor | None, projected: Tensor, state: _State) -> tuple[Tensor, tuple[CellState, ...]]:
         """Through all layers: the output (N, H) and the new states."""
         layers = self.weights.layers
         now = layers[0].step(product, projected, state.layers[0])
@@ -258,7 +246,7 @@ class InferenceDecoder:
             x = self.head.stack.connect(number, x, now[0])
         return x, tuple(states)
 
-    def _attend(self, query: Tensor, state: InferenceState, source: InferenceSource) -> Tensor:
+    def _attend(self, query: Tensor, state: _State, source: _Source) -> Tensor:
         """Attention (B, K, S) of every hypothesis."""
         assert self.head.attention is not None
         assert source.keys is not None
@@ -293,16 +281,8 @@ class _Tokens:
 
 
 @final
-class InferenceGate:
-    """A copy gate with every token's share of the logit in a table.
-
-    >>> gate, embedding = Gate(vocabulary=9, size=4, context=3, embedding=2), Embedding(torch.randn(9, 2))
-    >>> copies = gate.prepare(torch.tensor([[5, 9]]), torch.randn(1, 2, 3), torch.ones(1, 2) > 0)
-    >>> logits, s, weights, tokens = torch.randn(1, 9), torch.randn(1, 4), torch.rand(1, 1, 2), torch.tensor([7])
-    >>> mixed = InferenceGate(gate, embedding).mix(logits, s, tokens, weights, copies)
-    >>> torch.allclose(mixed, gate.mix(logits, s, embedding(tokens), weights[0], copies))
-    True
-    """
+class _Gate:
+    """A copy gate with every token's share of the logit in a table."""
 
     @torch.no_grad()
     def __init__(self, gate: Gate, embedding: Embedding | None):

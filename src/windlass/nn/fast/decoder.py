@@ -21,9 +21,8 @@ from torch.autograd import Function
 
 from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import FusedScore
-from windlass.nn.fast.autograd import frees_graph
 from windlass.nn.fast.onednn import FixedWeight
-from windlass.nn.fast.recurrence import Tape, outer
+from windlass.nn.fast.recurrence import Tape, frees_graph, outer
 
 _tanh_backward = torch.ops.aten.tanh_backward.default
 _softmax_backward = torch.ops.aten._softmax_backward_data.default

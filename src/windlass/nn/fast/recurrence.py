@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from windlass.core.records import CellState
 from windlass.nn.fast.activation import tanh, tanh_
-from windlass.nn.fast.autograd import frees_graph
 from windlass.nn.fast.onednn import FixedWeight
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -54,9 +54,9 @@ class Tape(ABC):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the gradient of r, the gradient of the state before that does not go through r, and dc."""
 
-    @abstractmethod
     def last_state(self, index: int) -> tuple[Tensor, ...]:
         """A copy of state number `index`."""
+        return (self.h[index].clone(),)
 
     @abstractmethod
     def d_weight(self, earlier: Tensor) -> Tensor:
@@ -65,6 +65,16 @@ class Tape(ABC):
     @abstractmethod
     def d_bias(self) -> Tensor:
         """The gradient of the bias of r (G,)."""
+
+
+def frees_graph() -> bool:
+    """Whether the running backward pass frees the graph behind it, so that what was saved for it can go at once.
+
+    >>> frees_graph()
+    False
+    """
+    keeps = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)  # private names of torch
+    return keeps is not None and torch._C._current_graph_task_id() >= 0 and not keeps()
 
 
 def outer(gradient: Tensor, x: Tensor) -> Tensor:
@@ -217,10 +227,6 @@ class GruTape(Tape):
         _sigmoid_backward(d_reset, reset, grad_input=self.d_reset[t])
         return torch.cat([self.d_sigmoids[t], d_inner], dim=1, out=self.scratch), direct, None
 
-    def last_state(self, index: int) -> tuple[Tensor, ...]:
-        """h."""
-        return (self.h[index].clone(),)
-
     def d_weight(self, earlier: Tensor) -> Tensor:
         """Two products for all steps."""
         two = 2 * self.H
@@ -296,7 +302,7 @@ class _Recurrence(Function):
 def recurrence(
     kind: type[Tape],
     x: Tensor,
-    state: tuple[Tensor, ...],
+    state: CellState,
     weight: Tensor,
     bias: Tensor | None,
     real: Tensor | None,
