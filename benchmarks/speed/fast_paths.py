@@ -39,7 +39,7 @@ from windlass.nn import fast
 from windlass.nn.cells import GRU, LSTM, Convolution
 from windlass.nn.fast import loss as blocked
 from windlass.nn.fast import onednn
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 from windlass.nn.loss import cross_entropy
 from windlass.nn.recurrence import run
 from windlass.recipe.train import Adam

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -29,6 +29,7 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    part: ClassVar[Any]  # the class that the options build, if they are nested in one (see `Part`)
 
     def declare(self, at: str) -> Iterator[Term]:
         """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
@@ -82,6 +83,22 @@ class Options(BaseModel):
         return cls(**settings)
 
 
+class Part:
+    """The base of parts that a recipe names by the `kind` of their nested `Options`, which know their part.
+
+    >>> class Layer(Part):
+    ...     class Options(Options):
+    ...         size: int = 4
+    >>> Layer.Options().part is Layer
+    True
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "Options" in vars(cls):
+            vars(cls)["Options"].part = cls
+
+
 def _expand_shorthand(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
@@ -120,4 +137,4 @@ def options_class(annotation: Any) -> type[Options] | None:
     return only if isinstance(only, type) and issubclass(only, Options) else None
 
 
-__all__ = ["Annotated", "Options", "members", "named", "options_class"]
+__all__ = ["Annotated", "Options", "Part", "members", "named", "options_class"]

@@ -26,9 +26,7 @@ from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
 
 ReaderOptions = Annotated[
-    RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options,
-    Field(discriminator="kind"),
-    named,
+    RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options, Field(discriminator="kind"), named
 ]
 """Every encoder that can read one text of a pair."""
 
@@ -115,10 +113,6 @@ class PairEncoder(Encoder):
             apart = [cls(reader=reader, shared=False, attention=attention) for attention in (None, compared)]
             letters = reader.model_copy(update={"spelling": CharacterCNN.Options.small(size=4)})
             return cls(reader=reader), *others, *apart, cls(reader=letters, attention=compared)
-
-        def build(self, vocabulary: int | VocabularySizes) -> PairEncoder:
-            """Build the encoder."""
-            return PairEncoder(vocabulary, self)
 
     final_sizes = ()
 

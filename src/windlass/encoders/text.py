@@ -41,10 +41,6 @@ class RecurrentEncoder(TokenEncoder):
             yield Gives(f"{at} final states", self.cell.stateful)
             yield Gives(f"{at} two directions", self.bidirectional)
 
-        def build(self, vocabulary: int | VocabularySizes) -> RecurrentEncoder:
-            """Build the encoder."""
-            return RecurrentEncoder(vocabulary, self)
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.stack = Stack(self.width, options, options.bidirectional)
@@ -78,6 +74,9 @@ class _NoEncoder(Encoder):
     size = 0
     final_sizes = ()
 
+    def __init__(self, vocabulary: int | VocabularySizes = 0, options: EncoderBase | None = None):
+        super().__init__()
+
     def forward(self, batch: Batch) -> Memory:
         """An empty memory."""
         return Memory.empty(batch.size, batch.keys.device)
@@ -104,10 +103,6 @@ class PrefixEncoder(_NoEncoder):
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
             yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
 
-        def build(self, vocabulary: int | VocabularySizes) -> PrefixEncoder:
-            """Build the encoder."""
-            return PrefixEncoder()
-
     prefix = "source"
 
 
@@ -129,7 +124,3 @@ class NoEncoder(_NoEncoder):
             yield Needs(
                 "model.decoder.feedback", f"with {at}: none the decoder must read its own output: set feedback: true"
             )
-
-        def build(self, vocabulary: int | VocabularySizes) -> NoEncoder:
-            """Build the encoder."""
-            return NoEncoder()

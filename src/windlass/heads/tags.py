@@ -32,8 +32,7 @@ class TagsHeadOptions(Options):
 
     kind: Literal["tags"] = "tags"
     output: Literal["softmax", "crf"] = Field(
-        "softmax",
-        description="a softmax at every place or a CRF over the sequence, within the target's tag scheme",
+        "softmax", description="a softmax at every place or a CRF over the sequence, within the target's tag scheme"
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")

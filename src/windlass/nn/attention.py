@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import Memory, Record
 from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import CosineTape, FusedScore, ProductTape, ReluTape, TanhTape
@@ -26,7 +26,7 @@ from windlass.nn.fast.onednn import linear
 from windlass.nn.product import Product
 
 
-class Score(nn.Module, ABC):
+class Score(Part, nn.Module, ABC):
     """How well a query matches a key. `prepare` computes, once per batch, what does not depend on the query."""
 
     size: int
@@ -67,6 +67,10 @@ class _AttentionOptions(Options):
     values: int | None = Field(None, ge=1, description="project the values to this size; none: no projection")
     coverage: bool = Field(False, description="let the score see the attention that each place has received so far")
 
+    def build(self, query_size: int, key_size: int) -> Score:
+        """Build the score."""
+        return self.part(query_size, key_size, self)  # type: ignore[no-any-return]
+
 
 @final
 class Additive(Score):
@@ -84,10 +88,6 @@ class Additive(Score):
 
         kind: Literal["additive"] = "additive"
         size: int = Field(256, ge=1, description="units of the hidden layer")
-
-        def build(self, query_size: int, key_size: int) -> Additive:
-            """Build the score."""
-            return Additive(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
         super().__init__()
@@ -114,19 +114,15 @@ class Additive(Score):
         return FusedScore(TanhTape, keys, self.query.weight, self.v, coverage)
 
 
-def _same_size(kind: str, query_size: int, key_size: int) -> int:
-    if query_size != key_size:
-        raise RecipeError(
-            f"{kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
-            f"set attention keys: {query_size}, or use kind: bilinear or additive"
-        )
-    return key_size
-
-
 class _DotProduct(Score):
-    def __init__(self, size: int):
+    def __init__(self, query_size: int, key_size: int, options: Dot.Options | ScaledDot.Options | Cosine.Options):
         super().__init__()
-        self.size = size
+        if query_size != key_size:
+            raise RecipeError(
+                f"{options.kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
+                f"set attention keys: {query_size}, or use kind: bilinear or additive"
+            )
+        self.size = key_size
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.transpose(1, 2)
@@ -151,10 +147,6 @@ class Dot(_DotProduct):
 
         kind: Literal["dot"] = "dot"
 
-        def build(self, query_size: int, key_size: int) -> Dot:
-            """Build the score."""
-            return Dot(_same_size("dot", query_size, key_size))
-
 
 @final
 class ScaledDot(_DotProduct):
@@ -171,10 +163,6 @@ class ScaledDot(_DotProduct):
         """Scaled dot-product attention."""
 
         kind: Literal["scaled_dot"] = "scaled_dot"
-
-        def build(self, query_size: int, key_size: int) -> ScaledDot:
-            """Build the score."""
-            return ScaledDot(_same_size("scaled_dot", query_size, key_size))
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . k / sqrt(A)."""
@@ -203,12 +191,9 @@ class Bilinear(_DotProduct):
 
         kind: Literal["bilinear"] = "bilinear"
 
-        def build(self, query_size: int, key_size: int) -> Bilinear:
-            """Build the score."""
-            return Bilinear(query_size, key_size)
-
-    def __init__(self, query_size: int, key_size: int):
-        super().__init__(query_size)
+    def __init__(self, query_size: int, key_size: int, options: Options):
+        nn.Module.__init__(self)
+        self.size = query_size
         self.key = nn.Linear(key_size, query_size, bias=False)
 
     def prepare(self, keys: Tensor) -> Tensor:
@@ -235,13 +220,9 @@ class Cosine(_DotProduct):
         kind: Literal["cosine"] = "cosine"
         scale: float = Field(10.0, gt=0, description="multiplies the cosine, which sharpens the softmax")
 
-        def build(self, query_size: int, key_size: int) -> Cosine:
-            """Build the score."""
-            return Cosine(_same_size("cosine", query_size, key_size), self.scale)
-
-    def __init__(self, size: int, scale: float):
-        super().__init__(size)
-        self.scale = scale
+    def __init__(self, query_size: int, key_size: int, options: Options):
+        super().__init__(query_size, key_size, options)
+        self.scale = options.scale
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """scale * cos(q, k); keys are not normalised before, as coverage may still change them."""
@@ -268,10 +249,6 @@ class MLP(Score):
 
         kind: Literal["mlp"] = "mlp"
         size: int = Field(256, ge=1, description="units of the hidden layer")
-
-        def build(self, query_size: int, key_size: int) -> MLP:
-            """Build the score."""
-            return MLP(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
         super().__init__()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import CellState
 from windlass.nn.fast import torch_lstm
 from windlass.nn.fast.activation import tanh
@@ -25,8 +25,9 @@ from windlass.nn.fast.onednn import linear
 from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape, recurrence
 from windlass.nn.product import Product
 
-Activation = Literal["tanh", "relu", "sigmoid", "identity"]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+_Named = Literal["tanh", "relu", "sigmoid", "identity"]
+_Activation = Callable[[Tensor], Tensor]
+_ACTIVATIONS: dict[str, _Activation] = {
     "tanh": tanh,
     "relu": torch.relu,
     "sigmoid": torch.sigmoid,
@@ -37,6 +38,10 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class _AnyCell(Options):
     stateful: ClassVar[bool] = True  # whether another network can be initialised with the state
 
+    def build(self, input_size: int, size: int) -> Cell:
+        """Build the cell."""
+        return self.part(input_size, size, self)  # type: ignore[no-any-return]
+
 
 class _CellOptions(_AnyCell):
     bias: bool = Field(True, description="add a bias to every gate")
@@ -46,7 +51,7 @@ class _CellOptions(_AnyCell):
     )
 
 
-class Cell(nn.Module, ABC):
+class Cell(Part, nn.Module, ABC):
     """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
 
     parts = 1
@@ -62,13 +67,10 @@ class Cell(nn.Module, ABC):
         self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
         self.weight_h = nn.Parameter(torch.empty(gates * size, size))
         self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
-
-    def reset_parameters(self, orthogonal: bool) -> None:
-        """Initialise the weights: Glorot for the input, orthogonal or Glorot for each recurrent matrix."""
-        for gate in self.weight_x.data.split(self.size):
+        for gate in self.weight_x.data.split(size):
             nn.init.xavier_uniform_(gate) if gate.numel() else None
-        for gate in self.weight_h.data.split(self.size):
-            (nn.init.orthogonal_ if orthogonal else nn.init.xavier_uniform_)(gate)
+        for gate in self.weight_h.data.split(size):
+            (nn.init.orthogonal_ if options.orthogonal else nn.init.xavier_uniform_)(gate)
 
     def project(self, x: Tensor) -> Tensor:
         """W x + b: (..., I) -> (..., G); with the first columns of W if x is only the first part of the input."""
@@ -81,8 +83,8 @@ class Cell(nn.Module, ABC):
         return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
 
     def products(self) -> tuple[Product, ...]:
-        """The products with the state that a step takes; made once per sequence."""
-        return (Product(self.state_weight),)
+        """The products with the state that a step takes, if there are recurrent weights; made once per sequence."""
+        return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
 
     @abstractmethod
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
@@ -132,7 +134,7 @@ class RNN(Cell):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
-        activation: Activation = Field("tanh", description="the activation function")
+        activation: _Named = Field("tanh", description="the activation function")
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
@@ -140,16 +142,11 @@ class RNN(Cell):
             others = (cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity"))
             return cls(), *others
 
-        def build(self, input_size: int, size: int) -> RNN:
-            """Build the cell."""
-            return RNN(input_size, size, self)
-
     sums_input = True
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
-        self.reset_parameters(options.orthogonal)
 
     def bounded(self, start: bool) -> bool:
         """Yes, with tanh or sigmoid."""
@@ -199,16 +196,11 @@ class LSTM(Cell):
             """The other output without biases, and peepholes."""
             return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
 
-        def build(self, input_size: int, size: int) -> LSTM:
-            """Build the cell."""
-            return LSTM(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options)  # gates in the order i, f, o, g
         self.output = _ACTIVATIONS[options.output]
         self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
-        self.reset_parameters(options.orthogonal)
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
@@ -260,16 +252,11 @@ class GRU(Cell):
             """The other reset gate, and no biases."""
             return cls(), cls(reset="before"), cls(bias=False)
 
-        def build(self, input_size: int, size: int) -> GRU:
-            """Build the cell."""
-            return GRU(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 3, options)  # gates in the order r, z, n
         self.before = options.reset == "before"
         self.tape = None if self.before else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
-        self.reset_parameters(options.orthogonal)
 
     def products(self) -> tuple[Product, ...]:
         """One product for all gates; with reset before, one for r and z and one for n."""
@@ -322,10 +309,6 @@ class Leaky(Cell):
         kind: Literal["leaky"] = "leaky"
         project: bool = Field(True, description="project the input; false: it must have the size of the state")
 
-        def build(self, input_size: int, size: int) -> Leaky:
-            """Build the cell."""
-            return Leaky(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         if not options.project and input_size != size:
             raise RecipeError(
@@ -342,10 +325,6 @@ class Leaky(Cell):
         else:
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
-
-    def products(self) -> tuple[Product, ...]:
-        """None: there are no recurrent weights."""
-        return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = a * h + (1 - a) * x."""
@@ -382,10 +361,6 @@ class Convolution(Cell):
             """Wide enough to see from one chunk of a text into the next."""
             return cls(width=8), cls(width=7, activation="relu")
 
-        def build(self, input_size: int, size: int) -> Convolution:
-            """Build the cell."""
-            return Convolution(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         nn.Module.__init__(self)
         self.input_size, self.size, self.width = input_size, size, options.width
@@ -398,10 +373,6 @@ class Convolution(Cell):
             nn.init.xavier_uniform_(block, gain=options.width**-0.5) if block.numel() else None
         self.bias = None  # added once per sum, as `constant`, not once per input
         self.constant = nn.Parameter(torch.zeros(self.channels))
-
-    def products(self) -> tuple[Product, ...]:
-        """None: there are no recurrent weights."""
-        return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
@@ -440,8 +411,6 @@ def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 CellOptions = Annotated[
-    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options,
-    Field(discriminator="kind"),
-    named,
+    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options, Field(discriminator="kind"), named
 ]
 """Every cell that a recipe can name."""

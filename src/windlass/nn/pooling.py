@@ -11,13 +11,17 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from windlass.core.fitting import Needs, Refuses, Term
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import Memory
 from windlass.nn.attention import Additive, Attention, AttentionOptions
 
 
 class _PoolOptions(Options):
     ends: ClassVar[int] = 0  # reads the last states of a network with this many directions; 0: reads all states
+
+    def build(self, size: int) -> Pool:
+        """Build the pool."""
+        return self.part(size, self)  # type: ignore[no-any-return]
 
     def declare_over(self, network: str, at: str) -> Iterator[Term]:
         """The terms between the pool and the network whose states it pools."""
@@ -33,10 +37,10 @@ class _PoolOptions(Options):
             yield Needs(f"{network} two directions", mend)
 
 
-class Pool(nn.Module, ABC):
+class Pool(Part, nn.Module, ABC):
     """Memory -> a vector (B, D), and the weights (B, S) if pooling is by attention."""
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, options: _PoolOptions | None = None):
         super().__init__()
         self.size = size  # of the vector: D
 
@@ -82,10 +86,6 @@ class Last(Pool):
         ends: ClassVar[int] = 1
         kind: Literal["last"] = "last"
 
-        def build(self, size: int) -> Last:
-            """Build the pool."""
-            return Last(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The state of the last real place; zeros if there is none."""
         last = (memory.mask.sum(1) - 1).clamp(min=0)
@@ -109,10 +109,6 @@ class Mean(Pool):
 
         kind: Literal["mean"] = "mean"
 
-        def build(self, size: int) -> Mean:
-            """Build the pool."""
-            return Mean(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The mean over real places; zeros if there is none."""
         return masked_mean(memory.states, memory.mask), None
@@ -134,10 +130,6 @@ class Max(Pool):
 
         kind: Literal["max"] = "max"
 
-        def build(self, size: int) -> Max:
-            """Build the pool."""
-            return Max(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The maximum over real places; zeros if there is none."""
         return masked_max(memory.states, memory.mask), None
@@ -158,10 +150,6 @@ class Ends(Pool):
 
         ends: ClassVar[int] = 2
         kind: Literal["ends"] = "ends"
-
-        def build(self, size: int) -> Ends:
-            """Build the pool."""
-            return Ends(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The encoder's summary, which holds them."""
@@ -192,10 +180,6 @@ class AttentionPooling(Pool):
                 raise ValueError("coverage changes nothing with a single query: leave it out")
             return self
 
-        def build(self, size: int) -> AttentionPooling:
-            """Build the pool."""
-            return AttentionPooling(size, self)
-
     def __init__(self, size: int, options: Options):
         super().__init__(options.score.values or size)
         width = options.score.keys or size
@@ -225,11 +209,7 @@ class MeanMax(Pool):
 
         kind: Literal["mean_max"] = "mean_max"
 
-        def build(self, size: int) -> MeanMax:
-            """Build the pool."""
-            return MeanMax(size)
-
-    def __init__(self, size: int):
+    def __init__(self, size: int, options: Options | None = None):
         super().__init__(2 * size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:

@@ -170,11 +170,9 @@ class Stack(nn.Module):
     def begin(self, layers: tuple[CellState, ...]) -> StackState:
         """Start from a state; with locked dropout, draw the masks for the sequences."""
         masks = [self._mask(cell_state[0]) for cell_state in layers]
-        return StackState(layers, tuple(m for m in masks if m is not None), *self._products())
-
-    def _products(self) -> tuple[tuple[tuple[Product, ...], ...], tuple[Product, ...]]:
         cells = [cell for cell in self.cells if isinstance(cell, Cell)]
-        return tuple(cell.products() for cell in cells), tuple(Product(cell.weight_x) for cell in cells[1:])
+        products, below = (cell.products() for cell in cells), (Product(cell.weight_x) for cell in cells[1:])
+        return StackState(layers, tuple(m for m in masks if m is not None), tuple(products), tuple(below))
 
     def step(self, projected: Tensor, state: StackState) -> tuple[Tensor, StackState]:
         """Take one step, with an input that the first cell has projected; return the output (B, H)."""
@@ -190,10 +188,6 @@ class Stack(nn.Module):
             y = self.connect(layer, x, now[0])
             x = self._drop(y, state.masks[layer] if state.masks else None)
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
-
-    def drop(self, y: Tensor, state: StackState) -> Tensor:
-        """Dropout on the outputs (B, T, H) of the last layer, for callers that compute it themselves."""
-        return self._drop(y, state.masks[-1][:, None] if state.masks else None)
 
     @property
     def first(self) -> Cell:

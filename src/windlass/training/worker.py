@@ -10,7 +10,7 @@ import torch
 
 from windlass.bundle import Bundle, load_definition
 from windlass.core.serialise import deserialise, serialise
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 from windlass.training.data_parallel import (
     SingleProcess,
     gradient_views,

@@ -22,7 +22,8 @@ from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.interface import laid_out
-from windlass.nn.fast.packed import Packed, PackedProduct, Precomputed, pack
+from windlass.nn.fast.packed import Packed, Precomputed, pack
+from windlass.nn.product import Product
 
 if TYPE_CHECKING:
     from windlass.heads.text import TextHead
@@ -44,7 +45,7 @@ class _Rows(Record):
 class _Source(_Rows):
     """What stays the same while a row is decoded."""
 
-    keys: Any  # (B, S, A), or `HierarchicalKeys`; None without attention
+    keys: Any  # (B, S, A), or those of both levels of a hierarchical attention; None without attention
     mask: Tensor | None  # (B, S), None if every place is real
     layer_values: Tensor | None  # (B, S, G) values times the first layer's weights
     readout_values: Tensor | None  # (B, S, R) values times the readout's weights
@@ -61,6 +62,14 @@ class _State(_Rows):
     layers: tuple[CellState, ...]
     fed: Tensor | None  # (N, R)
     coverage: Tensor | None  # (N, S)
+
+
+class _PackedProduct(Product):
+    def __init__(self, packed: Packed):
+        self.packed = packed
+
+    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
+        return self.packed(x) if add is None else self.packed(x).add_(add)
 
 
 class _Layer:
@@ -85,7 +94,7 @@ class _Layer:
                 weight = torch.cat([weight, query])
             self.product = pack(weight, int8=int8, bounded=bounded)
         else:
-            self.products = tuple(PackedProduct(pack(p.weight, int8=int8, bounded=bounded)) for p in products)
+            self.products = tuple(_PackedProduct(pack(p.weight, int8=int8, bounded=bounded)) for p in products)
 
     def multiply(self, h: Tensor, x: Tensor | None) -> Tensor | None:
         """The product with the state, and the query behind it; None for a cell that takes several products."""

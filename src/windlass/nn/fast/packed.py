@@ -61,22 +61,6 @@ class _Reordered:
 
 
 @final
-class PackedProduct(Product):
-    """A packed weight as the product that a cell's `step` takes.
-
-    >>> PackedProduct(pack(torch.tensor([[2.0, 3.0]])))(torch.ones(1, 2), add=torch.ones(1, 1)).item()
-    6.0
-    """
-
-    def __init__(self, packed: Packed):
-        self.packed = packed
-
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """x W' + add."""
-        return self.packed(x) if add is None else self.packed(x).add_(add)
-
-
-@final
 class Precomputed(Product):
     """A product that has been computed already, for a cell's `step`; `summed`: what the step adds is in it too.
 
