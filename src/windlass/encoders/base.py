@@ -81,7 +81,7 @@ class Encoder(Part, nn.Module, ABC):
 
     size: int
     """The size of the memory's states and summary: D."""
-    final_sizes: tuple[tuple[int, ...], ...]
+    final_sizes: tuple[tuple[int, ...], ...] = ()
     """The sizes of the tensors in every layer's last state."""
     prefix: str | None = None
     """The input that the decoder reads as a prefix, for an encoder that leaves the source to it."""

@@ -114,8 +114,6 @@ class PairEncoder(Encoder):
             letters = reader.model_copy(update={"spelling": CharacterCNN.Options.small(size=4)})
             return cls(reader=reader), *others, *apart, cls(reader=letters, attention=compared)
 
-    final_sizes = ()
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__()
         self.reader = options.reader.build(vocabulary)

@@ -72,7 +72,6 @@ class RecurrentEncoder(TokenEncoder):
 
 class _NoEncoder(Encoder):
     size = 0
-    final_sizes = ()
 
     def __init__(self, vocabulary: int | VocabularySizes = 0, options: EncoderBase | None = None):
         super().__init__()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -15,6 +16,8 @@ from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
+from windlass.heads.options import TextHeadOptions
+from windlass.nn.embedding import Embedding
 
 
 class LossOptions(Options):
@@ -70,6 +73,43 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
         """Score the batch's targets instead of predicting."""
+
+
+AllowedTransitions = tuple[list[bool], list[list[bool]], list[bool]]
+"""Which tags may come first, after each other, and last."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a head needs to know of the rest of the model: sizes, and what it shares with the encoder.
+
+    >>> from windlass.heads.label import LabelHeadOptions
+    >>> LabelHeadOptions().build(Wiring(outputs=3, memory_size=8)).output[-1].out_features
+    3
+    """
+
+    outputs: int  # V
+    memory_size: int  # D
+    final_sizes: tuple[tuple[int, ...], ...] = ()  # of the tensors in every layer's last state
+    part_sizes: Mapping[str, int] = field(default_factory=dict)  # of the states of the memory's parts, by name
+    decoder: TextHeadOptions | None = None  # of the text head
+    tied: bool = False  # the output layer shares the decoder's embedding
+    embedding: Embedding | None = None  # the encoder's, if the decoder shares it
+    allowed: AllowedTransitions | None = None  # of the tags
+    prefix: str | None = None  # the input that the decoder reads as a prefix
+
+
+def mlp(size: int, hidden: Sequence[int], outputs: int, dropout: float) -> nn.Sequential:
+    """o = V tanh(... tanh(W_1 x + b_1) ...) + b, with dropout on the input of every layer.
+
+    >>> [type(module).__name__ for module in mlp(4, [3], 2, dropout=0.1)]
+    ['Dropout', 'Linear', 'Tanh', 'Dropout', 'Linear']
+    """
+    modules: list[nn.Module] = []
+    for width in hidden:
+        modules += [*([nn.Dropout(dropout)] if dropout else []), nn.Linear(size, width), nn.Tanh()]
+        size = width
+    return nn.Sequential(*modules, *([nn.Dropout(dropout)] if dropout else []), nn.Linear(size, outputs))
 
 
 def gold(batch: Batch) -> Padded:

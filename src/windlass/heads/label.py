@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import Hypothesis, Memory
+from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
-from windlass.heads.wiring import Wiring
 from windlass.nn.loss import cross_entropy
 
 

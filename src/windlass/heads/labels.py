@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.records import Hypothesis
+from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
-from windlass.heads.wiring import Wiring
 
 
 class LabelsHeadOptions(PooledHeadOptions):

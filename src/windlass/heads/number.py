@@ -10,8 +10,8 @@ from torch import Tensor
 
 from windlass.core.fitting import Refuses, Term
 from windlass.core.records import Hypothesis, Memory
+from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
-from windlass.heads.wiring import Wiring
 
 
 class NumberHeadOptions(PooledHeadOptions):

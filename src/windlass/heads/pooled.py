@@ -15,8 +15,7 @@ from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
-from windlass.nn.mlp import mlp
+from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, mlp
 from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 

@@ -15,11 +15,9 @@ from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
-from windlass.heads.wiring import AllowedTransitions, Wiring
+from windlass.heads.base import AllowedTransitions, Head, LossOptions, Wiring, ensemble_mean, gold, mlp
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.loss import cross_entropy
-from windlass.nn.mlp import mlp
 
 
 class TagsHeadOptions(Options):

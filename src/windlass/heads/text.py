@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor, nn
@@ -61,8 +61,7 @@ class DecoderState(Record):
     coverage: Tensor | None  # (N, S) the attention that each place has received so far
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
     s: Tensor  # (N, H) the state
     context: Tensor | None  # (N, D)
     o: Tensor | None  # (N, R) the readout, with input feeding
@@ -70,8 +69,7 @@ class _Step:
     coverage_penalty: Tensor | None = None  # (N,) the coverage loss
 
 
-@dataclass(frozen=True)
-class _TeacherForced:
+class _TeacherForced(NamedTuple):
     readout: Tensor  # (B, T, R) the input of the output layer
     weights: Tensor | None  # (B, T, S) attention
     coverage_penalty: Tensor | None  # (B, T) the coverage loss
@@ -115,8 +113,7 @@ class TextHead(Head):
         prefix: str | None = None,
     ):
         super().__init__()
-        self.prefix = prefix  # the input that the decoder reads before its first token
-        self.options = options
+        self.options, self.prefix = options, prefix  # the prefix: the input that is read before the first token
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedding_size = self.embedding.size if self.embedding else 0  # E
         context = options.context
@@ -276,13 +273,7 @@ class TextHead(Head):
         for x_t, e_t in zip(projected.unbind(0), e.unbind(1), strict=True):
             step, state = self._advance(e_t, x_t, state, source)
             steps.append(step)
-        return self._gather(steps, e, source)
-
-    def _gather(self, steps: list[_Step], e: Tensor, source: DecoderSource) -> _TeacherForced:
-        s, context = _stack([step.s for step in steps]), _stack([step.context for step in steps])
-        o, weights = _stack([step.o for step in steps]), _stack([step.weights for step in steps])
-        assert s is not None
-        return self._forced(_Step(s, context, o, weights, _stack([step.coverage_penalty for step in steps])), e, source)
+        return self._forced(_stack(steps), e, source)
 
     def _forced(self, steps: _Step, e: Tensor, source: DecoderSource) -> _TeacherForced:
         """What needs no recurrence, for all steps (B, T, ...) at once: readouts that are not fed, and the copy gate."""
@@ -329,7 +320,7 @@ class TextHead(Head):
                 last = self._logprobs(step, e, source).argmax(-1)
             steps.append(step)
             embedded.append(e)
-        return self._gather(steps, torch.stack(embedded, 1), source)
+        return self._forced(_stack(steps), torch.stack(embedded, 1), source)
 
     def score(
         self,
@@ -400,7 +391,7 @@ def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> A
     return Attention(context.score, options.size, memory_size) if isinstance(context, AttentionContext) else None
 
 
-def _stack(parts: list[Tensor | None]) -> Tensor | None:
-    """Steps (B, ...) as (B, T, ...); None if they are."""
-    present = [part for part in parts if part is not None]
-    return torch.stack(present, 1) if present else None
+def _stack(steps: list[_Step]) -> _Step:
+    """Steps (B, ...) as one (B, T, ...)."""
+    stacked = (None if parts[0] is None else torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+    return _Step(*stacked)  # type: ignore[arg-type]

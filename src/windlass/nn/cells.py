@@ -60,6 +60,8 @@ class Cell(Part, nn.Module, ABC):
     """The step and its gradients by hand, for whole sequences and for decoders with attention."""
     sums_input = False
     """Whether a step uses the projected input and the product with the state only as their sum."""
+    bounded: bool | None = False
+    """Whether all states after the first lie within -1..1; None: if the first one does."""
 
     def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
         super().__init__()
@@ -109,10 +111,6 @@ class Cell(Part, nn.Module, ABC):
             return torch_lstm.run(self, x, start, real, reverse)
         return recurrence(self.tape, self.project(x), start, self.state_weight, self.state_bias, real, reverse)
 
-    def bounded(self, start: bool) -> bool:
-        """Whether all states after the first lie within -1..1; `start` says whether the first one does."""
-        return False
-
     def zero_state(self, rows: int, like: Tensor) -> CellState:
         """A state of zeros for `rows` rows, with the device and dtype of `like`."""
         return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
@@ -130,6 +128,8 @@ class RNN(Cell):
     [[21.0, 42.0]]
     """
 
+    sums_input = True
+
     class Options(_CellOptions):
         """A vanilla cell."""
 
@@ -139,18 +139,12 @@ class RNN(Cell):
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
             """Every activation."""
-            others = (cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity"))
-            return cls(), *others
-
-    sums_input = True
+            return cls(), cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity")
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
-
-    def bounded(self, start: bool) -> bool:
-        """Yes, with tanh or sigmoid."""
-        return self.activation in (tanh, torch.sigmoid)
+        self.bounded = options.activation in ("tanh", "sigmoid")
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = act(W x + U h + b)."""
@@ -176,6 +170,7 @@ class LSTM(Cell):
 
     parts = 2
     sums_input = True
+    bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
     class Options(_CellOptions):
         """An LSTM cell."""
@@ -204,23 +199,16 @@ class LSTM(Cell):
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
-    def bounded(self, start: bool) -> bool:
-        """Yes: h' is a gate times tanh or sigmoid of the cell."""
-        return True
-
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
-        g = tanh(g)
-        if self.peepholes is None:
-            i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
-            c = f * c + i * g
-        else:
-            i, f, o = gates.chunk(3, dim=1)
+        i, f, o = (torch.sigmoid(gates) if self.peepholes is None else gates).chunk(3, dim=1)
+        if self.peepholes is not None:
             i, f = torch.sigmoid(i + self.peepholes[0] * c), torch.sigmoid(f + self.peepholes[1] * c)
-            c = f * c + i * g
+        c = f * c + i * tanh(g)
+        if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
         return o * self.output(c), c
 
@@ -238,6 +226,8 @@ class GRU(Cell):
     >>> cell.step(cell.project(torch.zeros(2, 3)), (torch.zeros(2, 4),))[0].shape
     torch.Size([2, 4])
     """
+
+    bounded = None  # z keeps a share of the first state
 
     class Options(_CellOptions):
         """A GRU cell."""
@@ -266,8 +256,7 @@ class GRU(Cell):
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = z * h + (1 - z) * n."""
-        (h,) = state
-        products = products or self.products()
+        (h,), products = state, products or self.products()
         halves = [2 * self.size, self.size]
         x_rz, x_n = projected.split(halves, dim=1)
         if self.before:
@@ -283,10 +272,6 @@ class GRU(Cell):
     def state_bias(self) -> Tensor | None:
         """b_h, which the reset gate multiplies; the biases of r and z are with the input."""
         return None if self.bias_h is None else F.pad(self.bias_h, (2 * self.size, 0))
-
-    def bounded(self, start: bool) -> bool:
-        """If the first state is: z keeps a share of it."""
-        return start
 
 
 @final
@@ -318,10 +303,8 @@ class Leaky(Cell):
         nn.Module.__init__(self)
         self.input_size, self.size = input_size, size
         self.rate = nn.Parameter(torch.linspace(-2.0, 4.0, size))  # time constants from about 1 step to about 50
-        self.weight_x: Tensor
         if options.project:
-            self.weight_x = nn.Parameter(torch.empty(size, input_size))
-            nn.init.xavier_uniform_(self.weight_x)
+            self.weight_x = nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, input_size)))
         else:
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from windlass.nn import fast
 from windlass.nn.attention import Attention
-from windlass.nn.cells import Cell
 from windlass.nn.fast.decoder import FusedDecoder, Layer
 from windlass.nn.fast.onednn import linear
 
@@ -93,7 +92,6 @@ def _layers(head: TextHead, e: Tensor, state: DecoderState) -> tuple[Layer, ...]
     layers: list[Layer] = []
     stack = head.stack
     for number, cell in enumerate(stack.cells):
-        assert isinstance(cell, Cell)
         if cell.tape is None:
             return None
         locked = state.stack.masks[number][None] if state.stack.masks else None

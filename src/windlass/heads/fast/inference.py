@@ -117,7 +117,6 @@ class _Weights:
     @torch.no_grad()
     def __init__(self, head: TextHead, int8: bool):
         options, stack, first = head.options, head.stack, head.stack.first
-        cells = [cell for cell in stack.cells if isinstance(cell, Cell)]
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
         self.layer_context = pack(of_context, int8=int8) if head.queries_previous else None
         bounded = _bounded(head, at_start=True)
@@ -126,14 +125,14 @@ class _Weights:
         with_state = (
             query is not None
             and head.queries_previous
-            and len(cells) == 1
+            and len(stack.cells) == 1
             and len(first.products()) == 1
             and not (head.input_feeding and first.sums_input)
         )
         self.layers = [
             _Layer(first, of_fed if head.input_feeding else None, query if with_state else None, int8, bounded)
         ]
-        self.layers += [_Layer(cell, cell.weight_x.detach(), None, int8, bounded) for cell in cells[1:]]
+        self.layers += [_Layer(cell, cell.weight_x.detach(), None, int8, bounded) for cell in stack.cells[1:]]
         self.layer_tokens = _Tokens(head, of_token, first.bias, int8)
         self.readout_tokens: _Tokens | None = None
         readout_state = of_seen = None
@@ -331,4 +330,5 @@ def _bounded(head: TextHead, at_start: bool) -> bool:
     if options.connect != "plain":
         return False
     start = options.start == "zeros" or (options.start == "summary" and hasattr(head.start, "bridges"))
-    return head.stack.first.bounded(start) and (start or not at_start)
+    later = head.stack.first.bounded
+    return (start if later is None else later) and (start or not at_start)
