@@ -240,13 +240,6 @@ class GruTape(Tape):
         return torch.cat([self.dx[..., : 2 * self.H].sum((0, 1)), self.d_inner.sum((0, 1))])
 
 
-def _padding(real: Tensor | None, steps: int) -> tuple[Tensor | None, ...]:
-    """The padding rows (B, 1) of every step, from real (S, B, 1); None for a step without any."""
-    if real is None:
-        return (None,) * steps
-    return tuple(rows if bool(rows.any()) else None for rows in (~real).unbind(0))
-
-
 class _Recurrence(Function):
     """A tape over a whole sequence."""
 
@@ -265,7 +258,8 @@ class _Recurrence(Function):
         ctx.order = range(S - 1, -1, -1) if reverse else range(S)
         # The first of the S + 1 states is the start, or, in reverse, the last.
         ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # offsets of the states around step t
-        ctx.padding = _padding(real, S)
+        # The padding rows (B, 1) of every step; None for a step without any.
+        ctx.padding = [None] * S if real is None else [p if bool(p.any()) else None for p in (~real).unbind(0)]
         tape = kind(S, state, start=S if reverse else 0)
         product, inputs = FixedWeight(weight, x.size(1)), x.unbind(0)
         for t in ctx.order:
