@@ -48,8 +48,7 @@ class _SearchState(Record):
 class Ensemble:
     """One model, or the mean of the probabilities of several.
 
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
     >>> member = Member(head, Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
     >>> ensemble = Ensemble([member, member])

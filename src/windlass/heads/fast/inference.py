@@ -156,16 +156,12 @@ class _Weights:
 class InferenceDecoder:
     """A text head with its weights packed as they are now.
 
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
-    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> tokens = torch.tensor([2, 2])
-    >>> def first(steps):
-    ...     source, state = steps.begin(memory)
-    ...     return steps.step(tokens, state, source)[0]
-    >>> torch.allclose(first(InferenceDecoder(head)), first(head), atol=1e-5)
-    True
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
+    >>> decoder = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).inference()
+    >>> source, state = decoder.begin(Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
+    >>> logprobs, state, attention = decoder.step(torch.tensor([2, 2]), state, source)
+    >>> logprobs.shape, attention.shape
+    (torch.Size([2, 10]), torch.Size([2, 5]))
     """
 
     owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
