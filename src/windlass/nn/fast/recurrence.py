@@ -58,13 +58,13 @@ class Tape(ABC):
         """A copy of state number `index`."""
         return (self.h[index].clone(),)
 
-    @abstractmethod
     def d_weight(self, earlier: Tensor) -> Tensor:
-        """The gradient of U (G, H) from the states before each step (S, B, H)."""
+        """The gradient of U (G, H) from the states before each step (S, B, H), if dx is also the gradient of r."""
+        return outer(self.dx, earlier)
 
-    @abstractmethod
     def d_bias(self) -> Tensor:
-        """The gradient of the bias of r (G,)."""
+        """The gradient of the bias of r (G,), if dx is also the gradient of r."""
+        return self.dx.sum((0, 1))
 
 
 def frees_graph() -> bool:
@@ -160,14 +160,6 @@ class LstmTape(Tape):
     def last_state(self, index: int) -> tuple[Tensor, ...]:
         """h and c."""
         return self.h[index].clone(), self.c[index].clone()
-
-    def d_weight(self, earlier: Tensor) -> Tensor:
-        """One product for all steps."""
-        return outer(self.dx, earlier)
-
-    def d_bias(self) -> Tensor:
-        """The sum over all steps."""
-        return self.dx.sum((0, 1))
 
 
 @final
