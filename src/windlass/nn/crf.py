@@ -136,9 +136,7 @@ class _ForwardBackward:
 
     @np.errstate(all="ignore")
     def __init__(self, chain: Chain, emissions: Tensor, mask: Tensor, tags: Tensor | None = None):
-        # numpy on a CPU, else torch: the functions used here have the same names in both.
-        self.lib: Any
-        self.device, self.lib = emissions.device, np if emissions.device.type == "cpu" else torch
+        self.device, self.lib = emissions.device, _library(emissions.device)
         self.product = np.dot if self.lib is np else torch.matmul
         v, self.real = emissions.size(2), self.array(mask).T  # (S, B)
         steps = self.zeros(v + 2, v + 1)  # (from, to); V + 1 is before the first tag
@@ -273,3 +271,8 @@ def _log_partition(chain: Chain, emissions: Tensor, mask: Tensor, tags: Tensor |
 def _batch_first(places: _Array, dtype: torch.dtype) -> Tensor:
     """(S + 1, V + 1, B) as (B, S, V)."""
     return torch.as_tensor(places[:-1, :-1]).permute(2, 0, 1).to(dtype, memory_format=torch.contiguous_format)
+
+
+def _library(device: torch.device) -> Any:
+    """numpy on a CPU, else torch: the functions used here have the same names in both."""
+    return np if device.type == "cpu" else torch
