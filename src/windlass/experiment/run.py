@@ -186,10 +186,12 @@ def run(
     resume: bool = False,
     base: Bundle | None = None,
     device: str = "cpu",
+    draw: bool = True,
 ) -> Outcome:
     """Train in a folder, which becomes the bundle; checkpoints and logs go to its folder `training`.
 
-    `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
+    `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols. Curves are
+    not drawn where `draw` is false, as in a folder that nobody will see.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.recipe import compose, setting
@@ -259,7 +261,7 @@ def run(
             save_definition(out, before, sides)
         raise
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if result.best else []
-    if rows:
+    if rows and draw:
         _draw_curves(rows, folder / "curves.png", metric)
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
