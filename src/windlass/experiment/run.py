@@ -190,8 +190,8 @@ def run(
 ) -> Outcome:
     """Train in a folder, which becomes the bundle; checkpoints and logs go to its folder `training`.
 
-    `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols. Curves are
-    not drawn where `draw` is false, as in a folder that nobody will see.
+    `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
+    Without `draw` there are no pictures.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.recipe import compose, setting
