@@ -110,7 +110,7 @@ def test_blank_cells_are_skipped_and_told(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.evaluate(FRAME)
-    with pytest.raises(DataError, match="pairs row 4: the source is blank"):
+    with pytest.raises(DataError, match="pairs row 4: the source is missing"):
         model.score(holes)
     assert model.predict(holes)[3].text == ""
     with pytest.raises(DataError, match="train:4: the source is blank"):

@@ -17,10 +17,16 @@ from windlass.core.errors import BundleError, DataError
 from windlass.core.records import Prediction
 from windlass.data.examples import Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
-from windlass.data.readers import ReadResult
 from windlass.data.sides import CellError
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.experiment.data import as_examples, choose_columns, describe_skipped, read_examples, with_columns
+from windlass.experiment.data import (
+    as_examples,
+    as_pairs,
+    choose_columns,
+    describe_skipped,
+    read_examples,
+    with_columns,
+)
 from windlass.experiment.run import Data, apply_suggestions, as_data, load_baseline, read_data, run, save_baseline
 from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
@@ -92,16 +98,9 @@ class Trained:
         self, pairs: Rows, source: Column = None, target: Column = None, second: Column = None
     ) -> list[Prediction]:
         """Score given targets by their log probability; a language model scores texts."""
-        result = self._read(pairs, "pairs", source, target, second)
-        if result.findings:
-            first = result.findings[0]
-            raise DataError(f"pairs row {first.line}: {first.what}; without it there is nothing to score: leave it out")
-        return score(self.bundle, [(example.source, example.target) for example in result.examples])
-
-    def _read(self, data: Rows, name: str, source: Column, target: Column, second: Column) -> ReadResult:
-        frame = as_frame(data, name)
-        columns = {"source": source, "target": target, "second": second}
-        return as_examples(frame, name, with_columns(self.bundle.recipe, columns, frame))
+        frame = as_frame(pairs, "pairs")
+        recipe = with_columns(self.bundle.recipe, {"source": source, "target": target, "second": second}, frame)
+        return score(self.bundle, as_pairs(frame, "pairs", recipe))
 
     def generate(
         self,
@@ -146,11 +145,12 @@ class Trained:
         second: Column = None,
     ) -> Evaluation:
         """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning."""
+        columns = {"source": source, "target": target, "second": second}
         if isinstance(data, str | Path):
-            columns = {"source": source, "target": target, "second": second}
             result = read_examples(with_columns(self.bundle.recipe, columns), data)
         else:
-            result = self._read(data, "data", source, target, second)
+            frame = as_frame(data, "data")
+            result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):
             warnings.warn(skipped, stacklevel=2)
         return evaluate([self.bundle], result.examples, search)

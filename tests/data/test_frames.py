@@ -88,7 +88,7 @@ def test_words_in_cells_are_lists():
         ([1, 2], "train row 1 is int, not a row: give pairs"),
         ([("a", "b"), None], r"train row 2 is blank, not \(source, target\): give pairs"),
         ([("a", "b"), {"a": 1}], "train row 2 is a dict among other rows"),
-        (["a", "b"], r"train row 1 is a text, not .*zip\(texts, targets\).*task lm"),
+        (["a", "b"], r"train row 1 is a text, not .*zip\(texts, targets\).*a list of texts is for task lm"),
         (pd.Series(["a", "b"]), "train row 1 is a text, not"),
         ([("a", "b"), ("a", "b", "c")], r"train row 2 has 3 cells, not 2 \(source, target\)"),
         ((["a", "b", "c", "d"], [0, 1, 0, 1]), r"train row 1 has 4 cells.*zip\(texts, targets\)"),

@@ -246,10 +246,10 @@ def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator
 def _misfit(row: Row, places: Mapping[str, int], columns: Columns) -> str:
     parts = f"({', '.join(columns)})"
     if len(places) == 1:
-        return f"has {len(row)} cells, not one text: give a list of texts"
+        return f"has {len(row)} cells: a language model learns from texts, not from pairs: give a list of texts"
     if len(row) == 1:
         what = "blank" if row[0] is None else "a text"
-        return f"is {what}, not {parts}: give pairs, as zip(texts, targets) makes them; texts alone are for task lm"
+        return f"is {what}, not {parts}: give pairs, as zip(texts, targets) makes them; a list of texts is for task lm"
     count = max(max(places.values()) + 1, len(places))
     mend = "give the row all of them"
     if len(row) > count:

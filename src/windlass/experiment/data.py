@@ -12,11 +12,11 @@ from typing import Any
 
 from windlass.core.errors import DataError, RecipeError
 from windlass.data.doctor import Report
-from windlass.data.examples import Example, expand
+from windlass.data.examples import Example, Value, expand, frozen
 from windlass.data.findings import Finding
-from windlass.data.frames import Columns, Frame, as_frame, pick_columns
+from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_columns
 from windlass.data.readers import DataOptions, ReadResult
-from windlass.data.sides import SideOptions
+from windlass.data.sides import CellError, SideOptions
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
@@ -145,6 +145,26 @@ def as_examples(data: Any, name: str, recipe: Recipe) -> ReadResult:
     (Finding(file='dev', line=2, kind='blank', what='the target is blank', action='skipped'),)
     """
     return TASKS[recipe.task].reader.in_memory.from_memory(data, name, sides_of(recipe), recipe.data)
+
+
+def as_pairs(data: Any, name: str, recipe: Recipe) -> list[tuple[Value, Value]]:
+    """Read sources and targets as they are, to score: a blank target can be scored, a missing one cannot.
+
+    >>> as_pairs([("a", ""), ("b", None)], "pairs", Recipe())
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: pairs row 2: the target is missing: leave the row out
+    """
+    reader, sides = TASKS[recipe.task].reader.in_memory, sides_of(recipe)
+    pairs: list[tuple[Value, Value]] = []
+    for n, row in enumerate(read_columns(as_frame(data, name), reader.columns(recipe.data), name), 1):
+        if missing := [part for part, cell in row.items() if cell is None]:
+            raise DataError(f"{name} row {n}: the {missing[0]} is missing: leave the row out")
+        cell = (row["source"], row["second"]) if "second" in row else row.get("source")
+        try:
+            pairs.append((sides.read_source(frozen(cell)), sides.read_target(frozen(row["target"]))))
+        except CellError as error:
+            raise DataError(f"{name} row {n}: {error}") from None
+    return pairs
 
 
 def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
