@@ -138,10 +138,10 @@ def test_a_bad_setting_is_told_in_one_line_and_leaves_nothing_behind(tiny_data, 
     ("content", "said"),
     [
         (b"", "the file is empty"),
-        (b"a\nb\n", "no target column"),
+        (b"a\nb\n", "a model needs a source and a target"),
         (b"a\tb\n", "give a dev file"),
         (b"a\tb\na\tc\na\td\n", "give a dev file"),
-        (b"\xff\xfe\x00a", "UTF-16"),
+        (b"\xff\xfea\x00\x00", "not utf-16"),
     ],
 )
 def test_data_that_cannot_be_used_is_told_in_one_line(tmp_path, content, said):

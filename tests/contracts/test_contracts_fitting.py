@@ -15,8 +15,9 @@ import torch
 from windlass.core.errors import RecipeError
 from windlass.core.options import members
 from windlass.core.records import Batch, Padded
-from windlass.data.sides import SourceOptions, source_side, target_side
+from windlass.data.sides import SourceOptions
 from windlass.encoders.kinds import EncoderOptions
+from windlass.experiment.data import sides_of
 from windlass.heads.kinds import HeadOptions
 from windlass.heads.options import ContextOptions, TextHeadOptions
 from windlass.model import build
@@ -38,9 +39,9 @@ IDS = 40  # of every vocabulary: more than any tiny side has
 
 def tiny_batch(recipe: Recipe) -> tuple[Batch, int]:
     """Two rows of the kinds of source and target that a recipe names, and how many outputs there are."""
-    source, values = source_side(recipe.source).tiny()
+    source, values = sides_of(recipe).source_side.tiny()
     inputs = source.collate([source.encode(value) for value in values[:2]])
-    target, answers = target_side(recipe.target).tiny()
+    target, answers = sides_of(recipe).target_side.tiny()
     if target.per_place:
         real = inputs["source"].mask.flatten(2).any(-1) if inputs["source"].mask.dim() > 2 else inputs["source"].mask
         gold = Padded(torch.zeros(real.shape, dtype=torch.long), real)

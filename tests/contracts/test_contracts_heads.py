@@ -15,9 +15,10 @@ from contract_parts import ENCODERS, close, first_variants, fitting, parts, size
 
 from windlass.core.fitting import Gives
 from windlass.core.records import Batch, Hypothesis, Member, Memory, Padded
-from windlass.data.sides import source_side, target_side
+from windlass.data.sides import TARGETS
 from windlass.decoding.search import SearchRequest
 from windlass.encoders.kinds import EncoderOptions
+from windlass.experiment.data import sides_of
 from windlass.heads.kinds import HeadOptions
 from windlass.model import LossOptions, Model, build
 from windlass.nn.attention import AttentionOptions
@@ -61,7 +62,7 @@ def _variants() -> dict[str, Recipe]:
     for kind, score in parts(AttentionOptions).items():
         scored = attention.model_copy(update={"score": sized(score, 10, 10)})
         found[f"{kind} score"] = recipe_of(pooled.model_copy(update={"pool": scored}), usual)
-    placed = next(head for head in FIRST.values() if target_side(head).per_place)
+    placed = next(head for head in FIRST.values() if TARGETS[head.kind].per_place)
     for kind, cell in first_variants(CellOptions).items():
         found[f"{kind} cell"] = recipe_of(placed, {**usual, "cell": cell, "layers": 2})
     return {name: recipe for name, recipe in found.items() if recipe is not None}
@@ -74,7 +75,7 @@ every = pytest.mark.parametrize("name", VARIANTS)
 def fresh(name: str, seed: int = 2) -> Model:
     recipe = VARIANTS[name]
     torch.manual_seed(seed)
-    source, target = source_side(recipe.source).tiny()[0], target_side(recipe.target).tiny()[0]
+    source, target = sides_of(recipe).source_side.tiny()[0], sides_of(recipe).target_side.tiny()[0]
     sizes = dict.fromkeys(("source", "characters"), 40) | source.sizes
     made = build(recipe.model, LossOptions(), sizes, len(target)).double().eval()
     with torch.no_grad():
@@ -89,15 +90,15 @@ def tiny(kind: type) -> Any:
 
 
 def per_place(name: str) -> bool:
-    return target_side(VARIANTS[name].target).per_place
+    return sides_of(VARIANTS[name]).target_side.per_place
 
 
 def batch(name: str, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: bool = False) -> Batch:
     """Three rows; `wider` adds padding with rubbish in it; with `blank` there is nothing in the second."""
     recipe = VARIANTS[name]
-    source, values = tiny(source_side(recipe.source))
+    source, values = tiny(sides_of(recipe).source_side)
     inputs = source.collate([source.encode(values[row]) for row in rows])
-    target, answers = tiny(target_side(recipe.target))
+    target, answers = tiny(sides_of(recipe).target_side)
     real = inputs["source"].mask.flatten(2).any(-1) if inputs["source"].mask.dim() > 2 else inputs["source"].mask
     if target.per_place:
         ids = torch.tensor(rows)[:, None] + torch.arange(real.size(1))
@@ -198,7 +199,7 @@ def test_padding_gets_no_gradient(name):
 def forced(m: Model, given: Batch, name: str, predicted: list[Hypothesis]) -> list[Hypothesis]:
     """The predictions as given targets: their answers go through the target side, as they do for a user."""
     recipe = VARIANTS[name]
-    (source, values), (target, _) = tiny(source_side(recipe.source)), tiny(target_side(recipe.target))
+    (source, values), (target, _) = tiny(sides_of(recipe).source_side), tiny(sides_of(recipe).target_side)
     if target.per_place:
         gold = Padded.of([list(h.ids) for h in predicted])
     else:

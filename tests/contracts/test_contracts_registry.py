@@ -13,7 +13,8 @@ import test_contracts_levels
 
 from windlass.bundle import Bundle
 from windlass.core.options import Options, members
-from windlass.data.sides import SOURCES, TARGETS, Sides, SourceOptions, TargetOptions, source_side, target_side
+from windlass.data.sides import SOURCES, TARGETS, Sides, SourceOptions, TargetOptions
+from windlass.experiment.data import sides_of
 from windlass.inference.predict import predict, score
 from windlass.model import ModelOptions
 from windlass.recipe import Recipe, default, parse
@@ -63,7 +64,7 @@ def test_every_kind_of_side_has_a_class():
         fitted, values = side.tiny()
         assert len(values) >= 2, f"{side.__name__}.tiny() needs two values or more"
         assert all(fitted.read(fitted.options, value) == value for value in values)
-        assert side.from_json(json.loads(json.dumps(fitted.to_json()))) == fitted
+        assert side.from_json(fitted.options, json.loads(json.dumps(fitted.to_json()))) == fitted
 
 
 def small(options: Any) -> Any:
@@ -77,8 +78,8 @@ def tiny_bundle(task: str) -> tuple[Bundle, tuple[Any, ...], tuple[Any, ...]]:
     """A model of the task's own recipe, small and untrained, with some sources and targets."""
     usual = default(task)
     recipe = parse({**usual, "model": small(usual["model"])})
-    source, values = source_side(recipe.source).tiny()
-    target, answers = target_side(recipe.target).tiny()
+    source, values = sides_of(recipe).source_side.tiny()
+    target, answers = sides_of(recipe).target_side.tiny()
     return Bundle.new(recipe, Sides(source, target)), values, answers
 
 

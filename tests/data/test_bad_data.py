@@ -123,7 +123,6 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "only a header": ("p.tsv", b"source\ttarget\n", "no line but the header"),
     "binary": ("p.tsv", b"\x7fELF\x00\x01\n", "this is a binary file"),
     "zip": ("p.csv", b"PK\x03\x04rest", "a zip archive"),
-    "UTF-16": ("p.tsv", "a\tb\n".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
     "parquet by another name": ("p.tsv", b"PAR1....", "a parquet file"),
     "not gzip": ("p.tsv.gz", GOOD, "named .gz but not gzip"),
     "truncated gzip": ("p.tsv.gz", gzip.compress(GOOD * 500)[:-12], "damaged gzip"),

@@ -10,7 +10,7 @@ from windlass.data.readers import read
 from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
 from windlass.data.sides import SideOptions, Sides
 from windlass.data.sides.document import DocumentOptions, DocumentSource
-from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.training.data_parallel import shard_batch
 
 
@@ -109,7 +109,7 @@ def test_long_sentences_are_broken_or_cut_and_what_is_not_read_is_counted():
 @pytest.mark.parametrize("tokens", ["words", "bpe", "characters", "unigram", "graphemes"])
 def test_every_kind_of_token_survives_a_round_trip(tokens):
     codec = fitted("One cat sat. Two cats sat!", tokens=tokens)
-    again = DocumentSource.from_json(codec.to_json())
+    again = DocumentSource.from_json(codec.options, codec.to_json())
     text = "Two cats sat. One?"
     assert again == codec
     assert nested(again, text) == nested(codec, text)

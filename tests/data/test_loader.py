@@ -10,8 +10,9 @@ import torch
 from windlass.core.errors import DataError
 from windlass.core.marks import EOS
 from windlass.core.records import Batch
-from windlass.data import Encoded, Loader, Sides, growing, plan
+from windlass.data import Encoded, Loader, Sides, growing
 from windlass.data.examples import Example, Place
+from windlass.data.loader import NOISE
 from windlass.data.sides.base import ids
 
 RANDOM = np.random.default_rng(5)
@@ -164,7 +165,7 @@ def test_half_of_the_targets_missing_is_refused() -> None:
 def reference(lengths: np.ndarray, tokens: int, seed: int, number: int, shuffle: bool) -> list[list[int]]:
     """An epoch's batches, all at once and one example after the other."""
     generator = np.random.default_rng([seed, number])
-    blurred = lengths * generator.uniform(1 - plan.NOISE, 1 + plan.NOISE, len(lengths)) if shuffle else lengths
+    blurred = lengths * generator.uniform(1 - NOISE, 1 + NOISE, len(lengths)) if shuffle else lengths
     batches: list[list[int]] = []
     for key in np.argsort(blurred, kind="stable").tolist():
         if batches and max(lengths[k] for k in [*batches[-1], key]) * (len(batches[-1]) + 1) <= tokens:
@@ -181,8 +182,8 @@ def test_a_plan_in_portions_is_the_plan_in_one(
     shuffle: bool, portion: int, disk: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WINDLASS_CACHE", str(tmp_path))
-    monkeypatch.setattr(plan, "SORTED", portion)
-    monkeypatch.setattr(plan, "SAMPLE", 100)
+    monkeypatch.setattr("windlass.data.loader.SORTED", portion)
+    monkeypatch.setattr("windlass.data.loader.SAMPLE", 100)
     monkeypatch.setattr(growing, "BLOCK", 64)
     loader = SIDES.loader(SIDES.store(DATA, disk), batch_tokens=50, seed=3, shuffle=shuffle)
     for epoch in (0, 4):

@@ -10,7 +10,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions, Sides
-from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.experiment.data import as_data
 from windlass.experiment.run import fit_sides, load_vectors
@@ -48,7 +48,7 @@ def test_pairs_are_not_read_from_line_parallel_files(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text("x\n")
     with pytest.raises(DataError, match="from columns of one file"):
-        read([tmp_path / "a", tmp_path / "b"], DataOptions(second=2))
+        read([tmp_path / "a", tmp_path / "b"], DataOptions(), LABEL)
 
 
 def test_a_word_has_one_id_in_both_texts():
@@ -63,7 +63,7 @@ def test_a_word_has_one_id_in_both_texts():
 @pytest.mark.parametrize("each", [{"kind": "text", "tokens": {"kind": "bpe", "size": 30}}, {"kind": "words"}])
 def test_a_codec_goes_to_json_and_back_and_grows_without_moving_an_id(each):
     codec = PairSource.fit(PairOptions(each=each), PAIRS)
-    again = PairSource.from_json(json.loads(json.dumps(codec.to_json())))
+    again = PairSource.from_json(codec.options, json.loads(json.dumps(codec.to_json())))
     assert again == codec
     assert ("second_characters" in codec.encode(PAIRS[0])) == (each["kind"] == "words")
     grown, _ = codec.extend([("zebra zebra", "Quail")])
@@ -92,7 +92,6 @@ def test_a_batch_has_room_for_the_longer_text():
 @pytest.mark.parametrize(
     ("task", "key", "said"),
     [
-        ("entail", "data.second=null", "data.second is the column of a pair's second text: name it"),
         ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
         ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads one text of source: pair"),
         ("entail", "source.each=words", "source.characters gives letters that nothing reads"),

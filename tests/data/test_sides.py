@@ -13,8 +13,8 @@ from windlass.core.records import Hypothesis, Places
 from windlass.data.cutting import cut as cut_words
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Example, Place, frozen
-from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides, source_side, target_side
-from windlass.data.sides.label import LabelOptions, LabelTarget
+from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides
+from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.sides.words import WordsOptions, WordsSource
@@ -46,8 +46,11 @@ def equal(one, other) -> bool:
 @both
 def test_a_side_survives_json_and_is_found_by_its_options(kind):
     side, _ = kind.tiny()
-    assert kind.from_json(json.loads(json.dumps(side.to_json()))) == side
-    assert (source_side if kind in SOURCES.values() else target_side)(side.options) is kind
+    assert kind.from_json(side.options, json.loads(json.dumps(side.to_json()))) == side
+    if kind in SOURCES.values():
+        assert SideOptions(source=side.options).source_side is kind
+    else:
+        assert SideOptions(target=side.options).target_side is kind
 
 
 @both
@@ -147,7 +150,7 @@ def test_what_was_encoded_is_answered(kind):
             hypothesis = encoded_hypothesis(kind, side, array)
             source = words[: len(array) if kind.per_place else value.count(" _") or 4]
             text, answer = side.answer(hypothesis, WORDS, source)
-            assert isinstance(answer, type(kind.no_answer()))
+            assert isinstance(answer, type(kind.no_answer))
             assert side.encode(text).tolist() == pytest.approx(array.tolist(), abs=1e-4)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.lines import portions
+from windlass.commands.inputs import input_options, read_inputs
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
 from windlass.inference.bench import SYNTHETIC, Measurement, bench, peak_memory
@@ -45,10 +45,10 @@ def bench_command(
         texts = source.random_values(SYNTHETIC)
         say("no file: synthetic inputs, whose outputs may be longer or shorter than those of real ones")
     else:
-        lines = [line for part in portions(file, bundle.recipe.data.max_length, say) for line in part if line]
-        if not lines:
+        inputs = read_inputs(file, source, input_options(bundle, {}), False, say)
+        texts = [item.value for item in inputs if not source.blank(item.value)]
+        if not texts:
             raise DataError(f"{file}: only blank lines: nothing to measure with")
-        texts = [source.from_line(source.options, line) for line in lines]
     measured = bench(bundle, texts, batch or (1, 32), seconds)
     machine: dict[str, Any] = {
         "threads": torch.get_num_threads(),

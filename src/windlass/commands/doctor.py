@@ -25,6 +25,9 @@ def doctor(
     second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
+    header: flags.Header = None,
+    separator: flags.Separator = None,
+    encoding: flags.Encoding = None,
     task: Annotated[
         str, typer.Option(metavar="NAME", help="task of the data: classify, tag ...; default: text to text")
     ] = "text",
@@ -34,7 +37,7 @@ def doctor(
 ) -> None:
     """Check data for problems before training."""
     recipe = parse(default(task))
-    options = data_options(columns(source, target, alignment, format, second), recipe)
+    options = data_options(columns(source, target, alignment, format, second, header, separator, encoding), recipe)
     report = examine(files, options, dev, sides_of(recipe), TASKS[task].reader)
     if json_:
         content = {

@@ -28,7 +28,7 @@ from windlass.metrics.text import signatures
 @app.command("evaluate")
 def evaluate_command(
     folder: flags.Folder,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="test data with references")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="test data with references; -: stdin")],
     json_: flags.Json = False,
     confusion: Annotated[
         Path | None, typer.Option(metavar="FILE", help="for labels and tags: draw the confusion matrix as .png")
@@ -43,6 +43,9 @@ def evaluate_command(
     second: flags.Second = None,
     alignment: flags.AlignmentColumn = None,
     format: flags.Format = None,
+    header: flags.Header = None,
+    separator: flags.Separator = None,
+    encoding: flags.Encoding = None,
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="language model: split the text into N rows, which is faster")
     ] = None,
@@ -55,7 +58,7 @@ def evaluate_command(
     started = perf_counter()
     bundles = load_bundles(folder, also, device)
     first = bundles[0]
-    over = columns(source, target, alignment, format, second)
+    over = columns(source, target, alignment, format, second, header, separator, encoding)
     if first.task.language_model:
         if confusion is not None or any(flag is not None for flag in (beam, search, length_penalty, block_ngrams)):
             raise WindlassError(

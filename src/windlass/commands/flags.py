@@ -27,6 +27,17 @@ Format = Annotated[
         help="tsv, csv, jsonl, parquet, parallel, labelled, conll, conllu or trees; default: by file name",
     ),
 ]
+Header = Annotated[
+    str | None,
+    typer.Option("--header", metavar="yes|no", help="whether the first row names the columns"),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--separator", metavar="NAME", help="of columns: tab, comma, semicolon, pipe or any character"),
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", metavar="NAME", help="of the file, such as cp1252; default: UTF-8")
+]
 Also = Annotated[list[Path] | None, typer.Option("--also", metavar="DIR", help="ensemble with this model; repeatable")]
 BeamSize = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="beam size")]
 Search = Annotated[

@@ -21,12 +21,15 @@ from windlass.inference.predict import score
 @app.command("score")
 def score_command(
     folder: flags.Folder,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="data with inputs and the outputs to score")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="data with inputs and the outputs to score; -: stdin")],
     json_: Annotated[bool, typer.Option("--json", help="a JSON object per example, with attention")] = False,
     source: flags.Source = None,
     target: flags.Target = None,
     second: flags.Second = None,
     format: flags.Format = None,
+    header: flags.Header = None,
+    separator: flags.Separator = None,
+    encoding: flags.Encoding = None,
     device: flags.Device = "cpu",
 ) -> None:
     """Score given outputs by their log probability.
@@ -34,7 +37,9 @@ def score_command(
     One line per example: its log probability and the output.
     """
     bundle = Bundle.load(folder, device)
-    examples = read_file(bundle, file, columns(source, target, None, format, second)).examples
+    examples = read_file(
+        bundle, file, columns(source, target, None, format, second, header, separator, encoding)
+    ).examples
     if bundle.task.language_model:
         _score_texts(bundle, examples, json_)
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import typer
 
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import flag_of, search_options
-from windlass.core.errors import RecipeError
+from windlass.core.errors import RecipeError, WindlassError
 from windlass.data.readers import DataOptions, ReadResult
 from windlass.decoding.options import SearchOptions
 from windlass.experiment.data import read_examples
@@ -36,15 +38,42 @@ def say(text: str) -> None:
 
 
 def columns(
-    source: str | None, target: str | None, alignment: str | None, format: str | None, second: str | None = None
+    source: str | None = None,
+    target: str | None = None,
+    alignment: str | None = None,
+    format: str | None = None,
+    second: str | None = None,
+    header: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> dict[str, Any]:
     """Return the data options that are set by flags.
 
-    >>> columns("2", None, None, "csv")
-    {'source': '2', 'format': 'csv'}
+    >>> columns("2", format="csv", header="no")
+    {'source': '2', 'format': 'csv', 'header': False}
     """
+    if header not in (None, "yes", "no"):
+        raise WindlassError(f"--header {header}: say yes or no, or leave it out")
     flags = {"source": source, "target": target, "alignment": alignment, "format": format, "second": second}
-    return {key: value for key, value in flags.items() if value is not None}
+    flags |= {"separator": separator, "encoding": encoding}
+    given: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
+    return given if header is None else given | {"header": header == "yes"}
+
+
+@contextmanager
+def closed_pipe_is_the_end() -> Iterator[None]:
+    """Print while somebody reads: `windlass predict ... | head` is no error.
+
+    >>> with closed_pipe_is_the_end():
+    ...     print("read")
+    read
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        raise typer.Exit(0) from None
 
 
 def data_options(columns: dict[str, Any], base: Recipe | None = None) -> DataOptions:

@@ -110,12 +110,13 @@ def blocks(name: str, form: Form, options: DataOptions, found: Findings) -> Iter
     >>> [block.words for block in blocks(str(path), "conll", DataOptions(), Findings())]
     [('In', 'Ulm'), ('Oh',)]
     """
-    chosen = (options.source, options.target)
-    usual: tuple[int | str, int | str] = ("form", "upos") if form == "conllu" and chosen == (1, 2) else chosen
-    word, tag = (_column(name, column, form) for column in usual)
+    given = options.source, options.target
+    if given in ((None, None), (1, 2)):
+        given = ("form", "upos") if form == "conllu" else (1, 2)
+    word, tag = (_column(name, column or usual, form) for column, usual in zip(given, (1, 2), strict=True))
     gathered: list[str] = []
     begin = 1
-    for number, line in chain(lines(name, found), [(0, "")]):
+    for number, line in chain(lines(name, found, options.encoding), [(0, "")]):
         if line.strip():
             begin = begin if gathered else number
             gathered.append(line)

@@ -51,7 +51,7 @@ def read_dialogs(path: DataPath, options: DataOptions, sides: SideOptions | None
         raise DataError(f"{name}: a tsv does not tell who speaks: leave data.speaker out, or use jsonl")
     examples: list[Example] = []
     speakers: set[str | None] = set()
-    for number, line in lines(path, found):
+    for number, line in lines(path, found, options.encoding):
         turns = _turns(name, number, line, tabs, options, found)
         speakers |= {speaker for speaker, _ in turns}
         examples += _examples(turns, options, sides or SideOptions(), Place(name, number))

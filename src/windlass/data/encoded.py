@@ -7,8 +7,8 @@ of an example stays in memory: where a row begins and what it costs are arrays i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,19 +32,17 @@ class Encoded(NamedTuple):
     alignment: NDArray[np.int32] | None = None  # (N, 2) gold links (source place, target place)
 
 
-Costs = Callable[[Encoded], tuple[int, int]]
-"""How many places a row takes in a batch: of the source, and of the target."""
-
-
-class EncodedStore(Sequence[Encoded]):
+class EncodedStore:
     """Encoded examples, compact. The names, types and dimensions of arrays are those of the first row.
+
+    `costs` tells how many places a row takes in a batch: of the source, and of the target.
 
     >>> store = EncodedStore([Encoded({"source": np.array([5, 6], np.int32)}, None)], lambda row: (2, 0))
     >>> store[0].source["source"].tolist(), store.source_costs[:].tolist()
     ([5, 6], [2])
     """
 
-    def __init__(self, rows: Iterable[Encoded], costs: Costs, disk: bool = False):
+    def __init__(self, rows: Iterable[Encoded], costs: Callable[[Encoded], tuple[int, int]], disk: bool = False):
         self._names: tuple[str, ...] = ()
         self._types: list[np.dtype[Any]] = []  # of each array of a row
         self._dimensions: list[int] = []
@@ -81,13 +79,7 @@ class EncodedStore(Sequence[Encoded]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, key: int) -> Encoded: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Encoded]: ...
-    def __getitem__(self, key: int | slice) -> Encoded | list[Encoded]:
-        if isinstance(key, slice):
-            return [self[n] for n in range(*key.indices(len(self)))]
+    def __getitem__(self, key: int) -> Encoded:
         key = range(len(self))[key]
         raw = self._bytes.read(*bounds(self._ends, key, key))
         *shapes, count = self._header.unpack_from(raw)

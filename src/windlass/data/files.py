@@ -1,27 +1,37 @@
-"""Lines of a text file: gzip, byte-order marks, line ends and damage are dealt with here for all formats."""
+"""Lines of a text file: gzip, encodings, byte-order marks, line ends and damage are dealt with here for all formats."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cache
+from itertools import count
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from windlass.core.errors import DataError
 from windlass.data.findings import Finding, Findings
 
+STDIN = "-"
+"""The name that stands for the standard input."""
 BOM = b"\xef\xbb\xbf"
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_LEGACY = "cp1252 cp1251 cp1253 cp1254 cp1255 cp1256 koi8_r gb18030 big5 shift_jis euc_kr".split()
+"""Encodings that old files are in."""
+_HEAD = 2**18
+"""Bytes that an encoding is told by."""
 UNDECODED = re.compile("[\ud800-\udfff]")  # what is not UTF-8 is read as half characters, told apart from any text
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive (or an Excel file); unpack it, or save it as csv",
     b"PAR1": "a parquet file; give it a name that ends in .parquet, or set the format to parquet",
     b"%PDF": "a PDF document; data must be text",
-    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
 }
 
 
@@ -57,6 +67,9 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
     Traceback (most recent call last):
     windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
     """
+    if str(path) == STDIN:
+        yield io.BytesIO(_whole(sys.stdin.buffer))  # it is read more than once: first to see what it holds
+        return
     found = existing(path)
     try:
         with found.open("rb") as raw:
@@ -76,18 +89,62 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path}: cannot be read ({error})") from error
 
 
-def _refuse_foreign(path: str | Path, head: bytes) -> None:
+@cache
+def _whole(stream: BinaryIO) -> bytes:
+    return stream.read()
+
+
+def check_encoding(name: str) -> str:
+    """Return the name of an encoding, if there is one of that name.
+
+    >>> check_encoding("cp1252")
+    'cp1252'
+    """
+    try:
+        return codecs.lookup(name) and name
+    except LookupError:
+        raise ValueError(f"no encoding is called {name!r}: try utf-8, utf-16, cp1252 or latin-1") from None
+
+
+def _encoding(path: str | Path, head: bytes) -> str:
+    """The encoding of a file that begins with `head`, unless it is no text."""
     if not head:
         raise DataError(f"{path}: the file is empty; give one with at least one line")
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return encoding
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise DataError(f"{path}: this is {what}")
-    if b"\0" in head:
-        raise DataError(f"{path}: this is a binary file (a zero byte near its start); data must be UTF-8 text")
+    if b"\0" in head[:4096]:
+        raise DataError(
+            f"{path}: this is a binary file (a zero byte near its start); data must be text. For UTF-16 without a "
+            f"byte-order mark, set the encoding to utf-16-le"
+        )
+    return "utf-8"
 
 
-def lines(path: str | Path, found: Findings) -> Iterator[tuple[int, str]]:
-    """Yield (number, line without its end).
+def _refuse_other_encoding(path: str | Path, head: bytes) -> None:
+    """Refuse a file of which most lines beyond ASCII are not UTF-8; a few bad lines are findings."""
+    lines = head.split(b"\n")[: -1 if len(head) == _HEAD else None]
+    beyond = [(number, line) for number, line in enumerate(lines, 1) if not line.isascii()]
+    bad = [(number, line) for number, line in beyond if undecoded(line.decode("utf-8", "surrogateescape"))]
+    if len(bad) < 3 or len(bad) <= len(beyond) / 2:
+        return
+    from charset_normalizer import from_bytes
+
+    number, line = bad[0]
+    likely = from_bytes(b"\n".join(line for _, line in beyond), cp_isolation=_LEGACY).best()
+    name = _LEGACY[0] if likely is None else likely.encoding
+    byte = undecoded(line.decode("utf-8", "surrogateescape"))
+    raise DataError(
+        f"{path}:{number}: {byte}, and so on {len(bad)} lines: the encoding is probably {name}; add --encoding {name}, "
+        f"or save the file as UTF-8"
+    )
+
+
+def lines(path: str | Path, found: Findings, encoding: str | None = None) -> Iterator[tuple[int, str]]:
+    """Yield (number, line without its end); the encoding is UTF-8, or UTF-16 if a byte-order mark says so.
 
     A byte that is not UTF-8 comes as a half character, which `undecoded` finds.
 
@@ -97,12 +154,16 @@ def lines(path: str | Path, found: Findings) -> Iterator[tuple[int, str]]:
     """
     name = str(path)
     with opened(path) as stream:
-        _refuse_foreign(path, stream.read(4096))
+        head = stream.read(_HEAD)
         stream.seek(0)
+        encoding = encoding or _encoding(path, head)
+        if plain := codecs.lookup(encoding).name == "utf-8":
+            _refuse_other_encoding(path, head)
         first_crlf = crlf = 0
-        for number, raw in enumerate(stream, 1):
+        for number, raw in enumerate(stream if plain else _as_utf8(name, stream, encoding), 1):
             if number == 1 and raw.startswith(BOM):
-                found.add(Finding(name, 1, "byte-order mark", "byte-order mark before the text", "mended"))
+                if plain:
+                    found.add(Finding(name, 1, "byte-order mark", "byte-order mark before the text", "mended"))
                 raw = raw.removeprefix(BOM)
             line = raw.removesuffix(b"\n")
             if line.endswith(b"\r"):
@@ -114,6 +175,18 @@ def lines(path: str | Path, found: Findings) -> Iterator[tuple[int, str]]:
     if crlf:
         what = f"Windows line ends (CRLF) on {crlf} lines from here"
         found.add(Finding(name, first_crlf, "line ends", what, "mended"))
+
+
+def _as_utf8(name: str, stream: IO[bytes], encoding: str) -> Iterator[bytes]:
+    """The lines of a file in another encoding."""
+    texts = iter(io.TextIOWrapper(stream, encoding, newline="\n"))
+    for number in count(1):
+        try:
+            yield next(texts).encode("utf-8", "surrogatepass")
+        except StopIteration:
+            return
+        except UnicodeError as error:
+            raise DataError(f"{name}:{number}: not {encoding} ({error.args[-1]}): set another encoding") from None
 
 
 def undecoded(text: str) -> str | None:

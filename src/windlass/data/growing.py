@@ -24,12 +24,8 @@ BLOCK = 2**18
 Kind = TypeVar("Kind", bound=np.signedinteger)
 
 
-def cache_folder() -> Path:
-    """Where large files go while a run lasts: `WINDLASS_CACHE`, or the user's folder for such things.
-
-    >>> cache_folder().is_dir()
-    True
-    """
+def _cache_folder() -> Path:
+    """Where large files go while a run lasts: `WINDLASS_CACHE`, or the user's folder for such things."""
     home = os.environ.get("WINDLASS_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "windlass"
     try:
@@ -50,7 +46,7 @@ class Bytes:
 
     def __init__(self, disk: bool):
         # Closed, and with it gone, when nobody holds it any more.
-        self.file: IO[bytes] | None = tempfile.TemporaryFile(dir=cache_folder()) if disk else None  # noqa: SIM115
+        self.file: IO[bytes] | None = tempfile.TemporaryFile(dir=_cache_folder()) if disk else None  # noqa: SIM115
         self.held = bytearray()
         self.size = 0
         self.writing = True
@@ -86,7 +82,7 @@ class Bytes:
 
 
 def _full(error: OSError) -> DataError:
-    return DataError(f"{cache_folder()}: cannot hold the data ({error.strerror}): make room, or set WINDLASS_CACHE")
+    return DataError(f"{_cache_folder()}: cannot hold the data ({error.strerror}): make room, or set WINDLASS_CACHE")
 
 
 class GrowingArray(Generic[Kind]):
@@ -122,12 +118,6 @@ class GrowingArray(Generic[Kind]):
         return np.frombuffer(raw, dtype=self.kind)
 
     def blocks(self) -> Iterator[NDArray[Kind]]:
-        """All of them, some at a time.
-
-        >>> numbers = GrowingArray(np.int64, disk=False)
-        >>> numbers.extend(np.arange(6))
-        >>> [len(block) for block in numbers.blocks()]
-        [6]
-        """
+        """All of them, some at a time."""
         for begin in range(0, len(self), BLOCK):
             yield self[begin : begin + BLOCK]

@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from windlass.core.errors import DataError
-from windlass.core.fitting import Needs, Offers, Term
+from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.data import conll, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Value, as_text
-from windlass.data.files import undecoded
+from windlass.data.files import check_encoding, undecoded
 from windlass.data.findings import Action, Finding, Findings, tally
 from windlass.data.sides import CellError, SideOptions, SourceSide, TargetSide
+from windlass.data.sniff import SEPARATORS
 from windlass.data.store import Keep
 
 DataPath = str | Path | Sequence[str | Path]
@@ -54,21 +55,39 @@ class DataOptions(Options):
             description="auto: by the file's name; labelled: a label, a space and a text a line; trees: brackets",
         )
     )
-    source: Column = Field(1, description="column of the input, by number from 1 or by name")
-    target: Column = Field(2, description="column of the output, by number from 1 or by name")
-    alignment: Column | None = Field(None, description="column of gold links such as 0-0 1-2")
-    second: Column | None = Field(None, description="column of the second text of a pair, by number from 1 or by name")
-    header: Literal["auto"] | bool = Field(
-        "auto", description="auto: where a column is chosen by name, or the first line looks like one"
+    source: Column | None = Field(
+        None, description="column of the input, by number from 1 or by name; default: by its name and what it holds"
     )
+    target: Column | None = Field(None, description="column of the output; default: as for source")
+    alignment: Column | None = Field(None, description="column of gold links such as 0-0 1-2")
+    second: Column | None = Field(None, description="column of the second text of a pair; default: as for source")
+    header: Literal["auto"] | bool = Field(
+        "auto", description="whether the first row names the columns; auto: where it differs from those below"
+    )
+    separator: str = Field(
+        "auto", description="of columns: tab, comma, semicolon, pipe or any character; auto: what most rows agree on"
+    )
+    encoding: str | None = Field(None, description="of the file; default: UTF-8, or UTF-16 with a byte-order mark")
     history: int | None = Field(None, ge=1, description="dialogs: turns before a reply that are read; none: all")
     speaker: str | None = Field(None, description="dialogs: whose turns are replies; none: every turn after the first")
     max_length: int = Field(1000, ge=1, description="characters a side; a longer line is skipped")
     strict: bool = Field(False, description="refuse a file instead of skipping, keeping or mending what is wrong")
 
+    @field_validator("separator")
+    @classmethod
+    def _one_character(cls, name: str) -> str:
+        if name != "auto" and name not in SEPARATORS and (len(name) != 1 or name in '"\r\n'):
+            raise ValueError(f"a separator is one character, or one of {', '.join(SEPARATORS)}")
+        return name
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        return name and check_encoding(name)
+
     def _terms(self, at: str) -> Iterator[Term]:
         if self.second is not None:
-            yield Offers(f"{at}.second", f"{at}.second is for a source of kind pair, not <source>: leave it out")
+            yield Needs("source pair", f"{at}.second is for a source of kind pair, not <source>: leave it out")
         for name in ("history", "speaker"):
             if getattr(self, name) is not None:
                 yield Needs("task turns", f"{at}.{name} is for dialogs: leave it out, or set task: reply")
@@ -86,6 +105,14 @@ class ReadResult:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     beyond: Mapping[tuple[str, Action], int] = field(default_factory=dict)  # findings that were only counted
+
+    def usable(self) -> ReadResult:
+        """The same, unless most rows had to be skipped."""
+        lost = [f for f in self.findings if f.action == "skipped" and f.what != "the line is blank"]
+        if len(lost) >= 10 and len(lost) > len(self.examples):
+            first = f"first is line {lost[0].line}: {lost[0].what}"
+            raise DataError(f"{lost[0].file}: most rows are unusable, {tally(lost)}; {first}")
+        return self
 
 
 class _SkippedError(Exception):
@@ -145,7 +172,7 @@ class _ExampleMaker:
 
     def _source(self, row: tables.Row) -> Value:
         cell = self._tidy(row.source, "source", row.line, self.source.multiline)
-        if self.options.second is not None:
+        if self.source.texts > 1:
             cell = cell, self._tidy(row.second, "second text", row.line, self.source.multiline)
         try:
             value = self.source.read(self.sides.source, cell)
@@ -179,8 +206,8 @@ class _ExampleMaker:
         if isinstance(cell, str):
             return self._text(cell, column, line, multiline)
         if cell is tables.MISSING:
-            names = {"source": self.options.source, "target": self.options.target, "second text": self.options.second}
-            raise _SkippedError(column, "missing column", f"no {column} column ({names[column]!r})")
+            asked = getattr(self.options, column.split()[0])
+            raise _SkippedError(column, "missing column", f"no {column} column{f' ({asked!r})' if asked else ''}")
         if isinstance(cell, list):
             return [" ".join(part.split()) if isinstance(part, str) else part for part in cell]
         if cell is None:
@@ -259,7 +286,7 @@ def read(
         name, format = str(path), form
         examples = keep(conll.examples(name, form, options, sides, found))
     else:
-        table = tables.table(path, options, found)
+        table = tables.table(path, options, found, sides.source_side.texts)
         name, format, notes = ",".join(dict.fromkeys(table.files)), table.format, table.notes
         examples = keep(_ExampleMaker(table, options, sides, found).examples(table.rows))
     if not examples:

@@ -54,11 +54,8 @@ class RepeatFinder:
     """Sources and their answers, as hashes, of which there may be more than memory holds.
 
     >>> finder = RepeatFinder([("a", ["x", "y"]), ("b", ["x"]), ("a", ["y", "z"])], disk=False)
-    >>> again, other = finder.repeats(most=10)
-    >>> again.owners, again.firsts
-    ([2], [0])
-    >>> other.owners, other.firsts
-    ([2], [0])
+    >>> finder.repeats(most=10)
+    (Repeats(total=1, owners=[2], firsts=[0]), Repeats(total=1, owners=[2], firsts=[0]))
     """
 
     def __init__(self, examples: Iterable[tuple[str, Iterable[str]]], disk: bool):
@@ -82,28 +79,15 @@ class RepeatFinder:
 
     def repeats(self, most: int) -> tuple[Repeats, Repeats]:
         """Pairs that come again, and other answers to a source that came before; of each the first ones."""
-        kinds = [_First(most), _First(most)]
+        totals, rows = [0, 0], [np.zeros((3, 0), dtype=np.int64)] * 2  # a row: number, owner, owner of the first
         for part in self.parts:
             number, source, pair, owner = part[:].reshape(-1, 4).T
             same, earlier = firsts(pair), owner[firsts(source)]
-            again = same != np.arange(len(pair))
-            other = (earlier != owner) & ~again
-            kinds[0].add(number[again], owner[again], owner[same[again]])
-            kinds[1].add(number[other], owner[other], earlier[other])
-        return kinds[0].found(), kinds[1].found()
-
-
-class _First:
-    """The first of what comes in no order, and how many there are in all."""
-
-    def __init__(self, most: int):
-        self.most, self.count = most, 0
-        self.rows = np.zeros((3, 0), dtype=np.int64)
-
-    def add(self, *rows: NDArray[np.int64]) -> None:
-        self.count += len(rows[0])
-        both = np.concatenate([self.rows, np.stack(rows)], axis=1)
-        self.rows = both[:, np.argsort(both[0])[: self.most]]
-
-    def found(self) -> Repeats:
-        return Repeats(self.count, self.rows[1].tolist(), self.rows[2].tolist())
+            repeated = same != np.arange(len(pair))
+            different = (earlier != owner) & ~repeated
+            for kind, (which, first) in enumerate([(repeated, owner[same]), (different, earlier)]):
+                totals[kind] += int(which.sum())
+                both = np.concatenate([rows[kind], np.stack([number, owner, first])[:, which]], axis=1)
+                rows[kind] = both[:, np.argsort(both[0])[:most]]
+        again, other = (Repeats(n, kept[1].tolist(), kept[2].tolist()) for n, kept in zip(totals, rows, strict=True))
+        return again, other

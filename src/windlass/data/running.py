@@ -20,6 +20,7 @@ from windlass.data.doctor import Lengths, Report, rare_characters
 from windlass.data.examples import Example, Place
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings
+from windlass.data.padding import pad
 from windlass.data.readers import DataOptions, ReadResult
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -39,7 +40,7 @@ def read_texts(path: str | Path, options: DataOptions | None = None, whole: bool
     options = options or DataOptions()
     name, found = str(path), Findings(strict=options.strict)
     kept: list[tuple[int, str]] = []
-    for number, line in lines(path, found):
+    for number, line in lines(path, found, options.encoding):
         if bad := undecoded(line):
             found.add(Finding(name, number, "invalid UTF-8", f"{bad}, now U+FFFD", "mended"))
             line = _HALF.sub("\ufffd", line)
@@ -156,12 +157,7 @@ class Running:
             raise DataError("there is no text to read")
         self.chunk, self.seed, self.shuffle = chunk, seed, shuffle
         parts = np.array_split(np.asarray(ids, dtype=np.int64), min(rows, len(ids)))
-        self.width = len(parts[0])
-        self.values = torch.zeros(len(parts), self.width, dtype=torch.long)
-        self.mask = torch.zeros(len(parts), self.width, dtype=torch.bool)
-        for row, part in enumerate(parts):
-            self.values[row, : len(part)] = torch.from_numpy(part)
-            self.mask[row, : len(part)] = True
+        self.rows, self.width = pad(parts), len(parts[0])
 
     def _bounds(self, number: int) -> list[int]:
         """Where chunks begin and end: none is much shorter than the others."""
@@ -177,18 +173,13 @@ class Running:
         return [0, *(first + rest * n // chunks for n in range(chunks + 1))]
 
     def batches(self, number: int) -> int:
-        """How many batches an epoch has.
-
-        >>> Running([4, 5, 6, 7, 8], rows=1, chunk=2, seed=1, shuffle=False).batches(0)
-        3
-        """
+        """How many batches an epoch has."""
         return len(self._bounds(number)) - 1
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
-        bounds = self._bounds(number)
-        for begin, end in list(pairwise(bounds))[start:]:
-            yield chunk_of(self.values, self.mask, begin, end)
+        for begin, end in list(pairwise(self._bounds(number)))[start:]:
+            yield chunk_of(self.rows.values, self.rows.mask, begin, end)
 
 
 def chunk_of(values: Tensor, mask: Tensor, begin: int, end: int) -> Batch:

@@ -18,12 +18,8 @@ _TAG = re.compile(r"O|[BIES]-\S+")
 _ENDS = "ES"
 
 
-def parts(tag: str) -> tuple[str, str]:
-    """A tag as prefix and label.
-
-    >>> parts("B-place"), parts("O")
-    (('B', 'place'), ('O', ''))
-    """
+def _parts(tag: str) -> tuple[str, str]:
+    """Prefix and label."""
     prefix, _, label = tag.partition("-")
     return prefix, label
 
@@ -38,7 +34,7 @@ def spans(tags: Sequence[str]) -> list[Found]:
     begin = -1  # of the open span
     before, label = "O", ""
     for place, tag in enumerate([*tags, "O"]):
-        prefix, own = parts(tag)
+        prefix, own = _parts(tag)
         new = prefix != "O" and (prefix in "BS" or before == "O" or before in _ENDS or own != label)
         if begin >= 0 and (new or prefix == "O" or before in _ENDS):
             found.append((begin, place, label))
@@ -79,8 +75,8 @@ def follows(scheme: Scheme, before: str | None, tag: str | None) -> bool:
     """
     if scheme == "none":
         return True
-    old, label = parts(before) if before is not None else ("O", "")
-    new, own = parts(tag) if tag is not None else ("O", "")
+    old, label = _parts(before) if before is not None else ("O", "")
+    new, own = _parts(tag) if tag is not None else ("O", "")
     if scheme == "BIO":
         return new != "I" or (old in ("B", "I") and label == own)
     if old in ("B", "I"):

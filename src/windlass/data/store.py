@@ -19,7 +19,7 @@ from windlass.data.examples import Example, Place, frozen
 from windlass.data.growing import BLOCK, Bytes, GrowingArray
 
 
-class ExampleStore(Sequence[Example]):
+class ExampleStore:
     """Examples of files in one file on disk; `take` adds some and returns a view of them.
 
     >>> store = ExampleStore()
@@ -47,33 +47,19 @@ class ExampleStore(Sequence[Example]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, key: int) -> Example: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Example]: ...
-    def __getitem__(self, key: int | slice) -> Example | list[Example]:
-        if isinstance(key, slice):
-            return [self[n] for n in range(*key.indices(len(self)))]
-        row = range(len(self))[key]
-        return next(self.at(range(row, row + 1)))
-
     def at(self, rows: RowNumbers) -> Iterator[Example]:
         """The examples of some rows; of rows that are near each other, with one read for many."""
         names = list(self._files)
         for start in range(0, len(rows), 256):
             block = list(map(int, rows[start : start + 256]))
-            low, high = min(block), max(block)
-            near = high - low < 1024
-            ends = bounds(self._ends, low, high) if near else []
-            whole = bytes(self._bytes.read(ends[0], ends[-1])) if near else b""
-            for row in block:
-                if near:
-                    begin, end = (ends[n] - ends[0] for n in (row - low, row - low + 1))
-                    raw = whole[begin:end]
-                else:
-                    raw = bytes(self._bytes.read(*bounds(self._ends, row, row)))
-                source, targets, links, file, line = json.loads(raw.decode("utf-8", "surrogatepass"))
-                yield Example(frozen(source), frozen(targets), frozen(links), Place(names[file], line))
+            for part in [block] if max(block) - min(block) < 1024 else [[row] for row in block]:
+                low = min(part)
+                ends = bounds(self._ends, low, max(part))
+                whole = bytes(self._bytes.read(ends[0], ends[-1]))
+                for row in part:
+                    raw = whole[ends[row - low] - ends[0] : ends[row - low + 1] - ends[0]]
+                    source, targets, links, file, line = json.loads(raw.decode("utf-8", "surrogatepass"))
+                    yield Example(frozen(source), frozen(targets), frozen(links), Place(names[file], line))
 
 
 RowNumbers = range | NDArray[np.int32] | GrowingArray[np.int32]

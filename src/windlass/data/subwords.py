@@ -86,12 +86,3 @@ def add_characters(model: str, characters: Iterable[str]) -> str:
         else:
             vocab.append((character, 0.0))  # any score will do: there is but one way to cut it
     return json.dumps(state, ensure_ascii=False)
-
-
-def load(model: str) -> Tokenizer:
-    """Make the library's object from its JSON.
-
-    >>> load(train("bpe", 50, ["ab"])).encode(" ab").tokens
-    [' ab']
-    """
-    return Tokenizer.from_str(model)

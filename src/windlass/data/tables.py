@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.core.errors import DataError, WindlassError, nearest
-from windlass.data.files import existing, lines, undecoded
+from windlass.data.files import STDIN, existing, lines, opened, undecoded
 from windlass.data.findings import Finding, Findings
+from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions, DataPath
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 MISSING: Final = object()
 """The cell of a column that a row does not have."""
 
-WELL_KNOWN = frozenset(
-    {"source", "target", "src", "tgt", "trg", "input", "output", "word", "text", "pronunciation", "phonemes"}
-    | {"premise", "hypothesis", "label", "judgment", "gold_label", "sentence1", "sentence2"}
-    | {"transcription", "transliteration", "translation", "spelling", "question", "answer"}
-)
-"""Names that a first line is taken for a header by."""
+Column = int | str
+"""By its number from 1, or by its name."""
+Cells = tuple[int, dict[str, object]]
+"""A line, and the cells of the columns that were asked for."""
 
 _BY_SUFFIX = {
     ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
+ENDINGS = tuple(ending for ending in _BY_SUFFIX if ending != ".txt")
+"""Of the names of tables."""
+_TABBED = (".tsv", ".tab")
 
 
 class Row(NamedTuple):
@@ -62,62 +63,112 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
 
-def _several(path: DataPath) -> list[str]:
+@dataclass(frozen=True)
+class Sheet:
+    """A table before its columns are chosen: their names, if it has a header, and how to read some of them.
+
+    >>> Sheet("tsv", "a.tsv", ["word", "ipa"], lambda columns: iter([])).names
+    ['word', 'ipa']
+    """
+
+    format: str
+    file: str
+    names: Sequence[str] | None
+    read: Callable[[Mapping[str, Column]], Iterator[Cells]]
+    width: int = 0  # columns of a table without names
+    notes: list[str] = field(default_factory=list)
+
+
+def several(path: DataPath) -> list[str]:
+    """The files that a path names: one, or some that are line-parallel.
+
+    >>> several("train.en,train.de")
+    ['train.en', 'train.de']
+    """
     if not isinstance(path, str | Path):
         return [str(p) for p in path]
     text = str(path)
     return text.split(",") if "," in text and not Path(text).is_file() else [text]
 
 
-def table(path: DataPath, options: DataOptions, found: Findings) -> Table:
-    """Open what `path` names, in the format that is asked for or that its name tells.
+def suffix(name: str) -> str:
+    """The ending of a file's name, without that of gzip.
+
+    >>> suffix("pairs.TSV.gz")
+    '.tsv'
+    """
+    found = [s.lower() for s in Path(name).suffixes if s.lower() != ".gz"]
+    return found[-1] if found else ""
+
+
+def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
+    """Open a table in the format that is asked for or that its name tells.
+
+    >>> from windlass.data.readers import DataOptions
+    >>> sheet("no-such-file.tsv", DataOptions(), Findings())
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
+    """
+    format: str = options.format
+    notes: list[str] = []
+    if format == "auto":
+        format = _BY_SUFFIX.get(suffix(name), "")
+        if not format:
+            format = "tsv"
+            if name != STDIN:
+                notes.append(f"{name}: read as tsv, as its name does not tell the format")
+    if format in ("jsonl", "parquet", "labelled"):
+        for given in ("header", "separator"):
+            if getattr(options, given) != "auto":
+                raise DataError(f"{name}: a {format} file has no {given}; leave the option {given} out")
+        readers = {"jsonl": _jsonl, "parquet": _parquet, "labelled": _labelled}
+        return readers[format](name, options, found, notes)
+    return _delimited(name, format, options, found, notes)
+
+
+def table(path: DataPath, options: DataOptions, found: Findings, texts: int = 1) -> Table:
+    """Open what `path` names, and choose the columns; by default, in their order. A source has one text or two.
 
     >>> from windlass.data.readers import DataOptions
     >>> table("a.en,a.de", DataOptions(), Findings()).format
     'parallel'
     """
-    paths = _several(path)
+    paths = several(path)
     if len(paths) > 1 or options.format == "parallel":
-        return _parallel(paths, options, found)
+        return _parallel(paths, options, found, texts)
     name = paths[0]
-    notes: list[str] = []
-    format: str = options.format
-    if format == "auto":
-        suffixes = [s.lower() for s in Path(name).suffixes if s.lower() != ".gz"]
-        format = _BY_SUFFIX.get(suffixes[-1] if suffixes else "", "")
-        if not format:
-            format = "tsv"
-            notes.append(f"{name}: read as tsv, as its name does not tell the format")
-    readers: dict[str, Callable[[str, DataOptions, Findings, list[str]], Iterator[Row]]] = {
-        "tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "parquet": _parquet, "labelled": _labelled,
-    }  # fmt: skip
-    if format in ("jsonl", "parquet", "labelled") and options.header != "auto":
-        raise DataError(f"{name}: a {format} file has no header line; leave the option header out")
-    return Table(format, (name, name, name), readers[format](name, options, found, notes), notes)
+    chosen: dict[str, Column] = {"source": options.source or 1, "target": options.target or 1 + texts}
+    if texts > 1:
+        chosen["second"] = options.second or 2
+    if options.alignment is not None:
+        chosen["alignment"] = options.alignment
+    opened = sheet(name, options, found)
+    rows = (Row(line, **cells) for line, cells in opened.read(chosen))
+    return Table(opened.format, (name, name, name), rows, opened.notes)
 
 
 # ---------------------------------------------------------------- parallel text
 
 
-def _parallel(paths: list[str], options: DataOptions, found: Findings) -> Table:
+def _parallel(paths: list[str], options: DataOptions, found: Findings, texts: int) -> Table:
     if options.format not in ("auto", "parallel") or len(paths) not in (2, 3):
         raise DataError(
             f"{','.join(paths)}: parallel text is two files, as in 'train.en,train.de' (a third may hold "
             f"alignments), not {len(paths)} in format {options.format}"
         )
-    if options.second is not None:
+    if texts > 1:
         raise DataError(f"{','.join(paths)}: pairs and their answers are read from columns of one file, such as a tsv")
     default = options.__class__()
-    for name in ("source", "target", "alignment", "header"):
+    for name in ("source", "target", "alignment", "header", "separator"):
         if getattr(options, name) != getattr(default, name):
             raise DataError(f"{','.join(paths)}: line-parallel files have no columns; leave out {name}")
     files = (paths[0], paths[1], paths[-1])
-    return Table("parallel", files, _zipped(paths, found))
+    return Table("parallel", files, _zipped(paths, found, options.encoding))
 
 
-def _zipped(paths: list[str], found: Findings) -> Iterator[Row]:
+def _zipped(paths: list[str], found: Findings, encoding: str | None) -> Iterator[Row]:
     counts = [0] * len(paths)
-    for cells in zip_longest(*(lines(path, found) for path in paths)):
+    for cells in zip_longest(*(lines(path, found, encoding) for path in paths)):
         counts = [n + (cell is not None) for n, cell in zip(counts, cells, strict=True)]
         if len(set(counts)) == 1:
             yield Row(counts[0], *(cell[1] for cell in cells))
@@ -129,35 +180,72 @@ def _zipped(paths: list[str], found: Findings) -> Iterator[Row]:
 # ---------------------------------------------------------------- tsv and csv
 
 
-def _tsv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    cells = ((number, line.split("\t")) for number, line in lines(name, found))
-    return _columns(name, cells, options, found, notes)
+def _delimited(name: str, format: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
+    numbered = lines(name, found, options.encoding)
+    head = list(islice(numbered, SAMPLE))
+    texts = [line for _, line in head]
+    separator = _separator(name, format, texts, options, notes)
+    rows = [row for row in split_rows(texts, separator) if any(cell.strip() for cell in row)]
+    names = _header(name, rows, options, notes)
+
+    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+        places = {part: _place(name, column, names) for part, column in columns.items()}
+        everything = chain(head, numbered)
+        records = _csv_records(name, everything, separator, found) if separator != "\t" else _tabbed(everything)
+        skipped = names is None
+        for line, cells in records:
+            if not any(cell.strip() for cell in cells):
+                found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
+            elif not skipped:
+                skipped = True
+            elif bad := undecoded("\t".join(cells)):
+                found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
+            else:
+                yield line, {part: cells[p] if p < len(cells) else MISSING for part, p in places.items()}
+
+    return Sheet(format, name, names, read, max(map(len, rows), default=0), notes)
 
 
-def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    if (options.source, options.target, options.alignment, options.second) != (1, 2, None, None):
-        raise DataError(f"{name}: a labelled file has a label and a text, no columns to choose; leave them out")
-    for number, line in lines(name, found):
-        label, _, text = line.strip().partition(" ")
-        if bad := undecoded(line):
-            found.add(Finding(name, number, "invalid UTF-8", bad, "skipped"))
-        elif not label:
-            found.add(Finding(name, number, "blank", "the line is blank", "skipped"))
-        else:
-            yield Row(number, text, label)
+def _separator(name: str, format: str, texts: list[str], options: DataOptions, notes: list[str]) -> str:
+    if options.separator != "auto":
+        return SEPARATORS.get(options.separator, options.separator)
+    usual = "," if format == "csv" else "\t"
+    if options.format == "tsv" or (suffix(name) in _TABBED and any("\t" in text for text in texts)):
+        return usual
+    separator, share = find_separator(texts, usual)
+    if separator == usual or (format == "tsv" and share < 0.9):
+        return usual
+    called = next(key for key, value in SEPARATORS.items() if value == separator)
+    notes.append(f"{name}: columns are separated by {called}s, as in {share:.0%} of the rows; else: --separator")
+    return separator
 
 
-def _csv(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    return _columns(name, _csv_records(name, found, notes), options, found, notes)
+def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[str]) -> list[str] | None:
+    """The names of the columns, if the first row has them."""
+    if options.header is False or not rows:
+        return None
+    names = [" ".join(cell.split()) for cell in rows[0]]
+    chosen = [c for c in (options.source, options.target, options.second, options.alignment) if isinstance(c, str)]
+    if options.header is True or (chosen and set(chosen) <= set(names)):
+        return names
+    for column in chosen:
+        if column not in names:
+            raise DataError(f"{name}:1: no column is called {column!r}; {nearest(column, names)}")
+    why = is_header(names, rows[1:])
+    if why is None:
+        return None
+    notes.append(f"{name}: the first line is read as a header, as {why}: {', '.join(names)}; else: --header no")
+    return names
 
 
-def _csv_records(name: str, found: Findings, notes: list[str]) -> Iterator[tuple[int, list[str]]]:
-    texts = (line + "\n" for _, line in lines(name, found))
-    first = next(texts, "")
-    delimiter = ";" if ";" in first and "," not in first else ","
-    if delimiter == ";":
-        notes.append(f"{name}: columns are separated by semicolons, as in the first line")
-    reader = csv.reader(itertools.chain([first] if first else [], texts), delimiter=delimiter, strict=True)
+def _tabbed(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    return ((number, line.split("\t")) for number, line in numbered)
+
+
+def _csv_records(
+    name: str, numbered: Iterator[tuple[int, str]], separator: str, found: Findings
+) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((line + "\n" for _, line in numbered), delimiter=separator, strict=True)
     while True:
         begin = reader.line_num + 1
         try:
@@ -171,63 +259,63 @@ def _csv_records(name: str, found: Findings, notes: list[str]) -> Iterator[tuple
             found.add(Finding(name, begin, "malformed quotes", f"malformed quotes ({error})", "skipped"))
 
 
-def _columns(
-    name: str,
-    records: Iterator[tuple[int, list[str]]],
-    options: DataOptions,
-    found: Findings,
-    notes: list[str],
-) -> Iterator[Row]:
-    chosen = _chosen(options)
-    by_name = any(isinstance(column, str) for column in chosen.values())
-    if by_name and options.header is False:
-        raise DataError(f"{name}: a column is chosen by name but header is false; choose by number")
-    places: dict[str, int] | None = None
-    for line, cells in records:
-        if places is None:
-            names = [" ".join(cell.split()) for cell in cells]
-            if by_name or options.header is True or (options.header == "auto" and _looks_named(names, options)):
-                places = {part: _place(name, column, names) for part, column in chosen.items()}
-                if options.header == "auto":
-                    notes.append(f"{name}: the first line is read as a header: {', '.join(names)}")
-                continue
-            places = {part: _place(name, column, names) for part, column in chosen.items()}
-        if bad := undecoded("\t".join(cells)):
-            found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
-        elif not any(cell.strip() for cell in cells):
-            found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
-        else:
-            yield Row(line, **{part: cells[p] if p < len(cells) else MISSING for part, p in places.items()})
-
-
-def _chosen(options: DataOptions) -> dict[str, int | str]:
-    """The columns of the parts of a row that are wanted."""
-    given = {
-        "source": options.source, "target": options.target, "alignment": options.alignment, "second": options.second
-    }  # fmt: skip
-    return {part: column for part, column in given.items() if column is not None}
-
-
-def _looks_named(names: list[str], options: DataOptions) -> bool:
-    chosen = (options.source, options.target)
-    cells = [names[c - 1].lower() for c in chosen if isinstance(c, int) and c <= len(names)]
-    return len(set(cells)) == 2 and set(cells) <= WELL_KNOWN
-
-
-def _place(name: str, column: int | str, names: list[str]) -> int:
+def _place(name: str, column: Column, names: Sequence[str] | None) -> int:
     if isinstance(column, int):
         return column - 1
+    if names is None:
+        raise DataError(f"{name}: a column is chosen by name but header is false; choose by number")
     if column not in names:
         raise DataError(f"{name}:1: no column is called {column!r}; {nearest(column, names)}")
-    return names.index(column)
+    return list(names).index(column)
+
+
+def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
+    """Lines of a label and a text, separated by a space; or of labels as fastText has them, and a text."""
+    if not {(options.source, options.target), (options.alignment, options.second)} <= {(None, None), (1, 2)}:
+        raise DataError(f"{name}: a labelled file has a label and a text, no columns to choose; leave them out")
+
+    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+        for number, line in lines(name, found, options.encoding):
+            if bad := undecoded(line):
+                found.add(Finding(name, number, "invalid UTF-8", bad, "skipped"))
+            elif not line.strip():
+                found.add(Finding(name, number, "blank", "the line is blank", "skipped"))
+            else:
+                label, text = split_label(line)
+                cells = {"source": text, "target": label}
+                yield number, {part: cells.get(part, MISSING) for part in columns}
+
+    return Sheet("labelled", name, None, read, 2, notes)
+
+
+FASTTEXT = "__label__"
+"""The prefix of a label in the files of fastText."""
+
+
+def split_label(line: str) -> tuple[str, str]:
+    """Return the label and the text of a line; several labels are separated by commas.
+
+    >>> split_label("pos what fun"), split_label("__label__a __label__b what fun")
+    (('pos', 'what fun'), ('a,b', 'what fun'))
+    """
+    words = line.split()
+    labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
+    if labels:
+        return ",".join(labels), " ".join(word for word in words if not word.startswith(FASTTEXT))
+    label, _, text = line.strip().partition(" ")
+    return label, text
 
 
 # ---------------------------------------------------------------- jsonl and parquet
 
 
-def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
-    keys: dict[str, str] | None = None
-    for line, text in lines(name, found):
+def _objects(name: str, options: DataOptions, found: Findings) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with a JSON object a line, or of a JSON array of objects."""
+    whole = _array(name, options)
+    if whole is not None:
+        yield from enumerate(whole, 1)
+        return
+    for line, text in lines(name, found, options.encoding):
         if bad := undecoded(text):
             found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
             continue
@@ -240,26 +328,48 @@ def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -
             what = f"not JSON ({error}); every line must be one whole object"
             found.add(Finding(name, line, "wrong JSON", what, "skipped"))
             continue
-        if not isinstance(value, dict):
+        if isinstance(value, dict):
+            yield line, value
+        else:
             what = f"not a JSON object but {type(value).__name__}; write one object a line"
             found.add(Finding(name, line, "wrong JSON", what, "skipped"))
-            continue
-        if keys is None:
-            keys = _named_keys(name, list(value), options, notes)
-        yield Row(line, **{part: value.get(key, MISSING) for part, key in keys.items()})
 
 
-def _named_keys(name: str, names: list[str], options: DataOptions, notes: list[str]) -> dict[str, str]:
-    """The keys of the parts that are wanted; a number is a place in the first object, or in the schema."""
+def _array(name: str, options: DataOptions) -> list[dict[str, Any]] | None:
+    """The objects of a file that is one JSON array."""
+    with opened(name) as stream:
+        if not stream.read(64).lstrip().startswith(b"["):
+            return None
+    try:
+        values = json.loads("\n".join(line for _, line in lines(name, Findings(), options.encoding)))
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, list) and all(isinstance(value, dict) for value in values) else None
+
+
+def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
+    objects = _objects(name, options, found)
+    head = list(islice(objects, SAMPLE))
+    names = list(dict.fromkeys(key for _, value in head for key in value))
+
+    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+        keys = _named_keys(name, names, columns, notes) if names else {}
+        for line, value in chain(head, objects):
+            yield line, {part: value.get(key, MISSING) for part, key in keys.items()}
+
+    return Sheet("jsonl", name, names, read, len(names), notes)
+
+
+def _named_keys(
+    name: str, names: Sequence[str], columns: Mapping[str, Column], notes: list[str] | None
+) -> dict[str, str]:
+    """The keys of the columns; a number is a place among the keys, or in the schema."""
     keys: dict[str, str] = {}
-    for part, column in _chosen(options).items():
-        if isinstance(column, int):
-            if column > len(names):
-                raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
-            keys[part] = names[column - 1]
-        else:
-            keys[part] = column
-    if isinstance(options.source, int) or isinstance(options.target, int):
+    for part, column in columns.items():
+        if isinstance(column, int) and column > len(names):
+            raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
+        keys[part] = names[column - 1] if isinstance(column, int) else column
+    if notes is not None and "source" in keys and any(isinstance(column, int) for column in columns.values()):
         beside = f", the second text {keys['second']!r}" if "second" in keys else ""
         notes.append(
             f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order"
@@ -267,26 +377,36 @@ def _named_keys(name: str, names: list[str], options: DataOptions, notes: list[s
     return keys
 
 
-def _parquet(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Iterator[Row]:
+def _parquet(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise WindlassError(f"{name}: parquet needs pyarrow; pip install 'windlass[parquet]'") from error
     existing(name)
-    try:
-        with pyarrow.parquet.ParquetFile(name) as file:
-            names = list(file.schema_arrow.names)
-            keys = _named_keys(name, names, options, notes)
-            for key in keys.values():
-                if key not in names:
-                    raise DataError(f"{name}: no column is called {key!r}; {nearest(key, names)}")
-            wanted = list(dict.fromkeys(keys.values()))
-            number = 0
-            for batch in file.iter_batches(columns=wanted):
-                for value in batch.to_pylist():
-                    number += 1
-                    yield Row(number, **{part: value.get(key, MISSING) for part, key in keys.items()})
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+
+    def damaged(error: Exception) -> DataError:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{name}: not a parquet file, or a damaged one ({reason}); copy it again") from error
+        return DataError(f"{name}: not a parquet file, or a damaged one ({reason}); copy it again")
+
+    try:
+        names = list(pyarrow.parquet.read_schema(name).names)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise damaged(error) from error
+
+    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+        keys = _named_keys(name, names, columns, notes)
+        for key in keys.values():
+            if key not in names:
+                raise DataError(f"{name}: no column is called {key!r}; {nearest(key, names)}")
+        try:
+            with pyarrow.parquet.ParquetFile(name) as file:
+                number = 0
+                for batch in file.iter_batches(columns=list(dict.fromkeys(keys.values()))):
+                    for value in batch.to_pylist():
+                        number += 1
+                        yield number, {part: value.get(key, MISSING) for part, key in keys.items()}
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise damaged(error) from error
+
+    return Sheet("parquet", name, names, read, len(names), notes)

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from random import Random
-from typing import Any, assert_never
+from typing import Any
 
 import regex
 import tokenizers
-from pydantic import ValidationError
 
 from windlass.core.errors import BundleError
 from windlass.core.marks import MARKS, UNK
@@ -32,11 +31,6 @@ SPACE_MARK = "▁"  # how a space inside a piece of bpe or unigram is shown
 REPLACEMENT = "\ufffd"  # how an unknown token is written in a text
 _SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON can smuggle them in, UTF-8 cannot hold them
 _GRAPHEME = regex.compile(r"\X")
-
-
-def _frequent(counts: Counter[str], min_count: int, room: int | None) -> list[str]:
-    order = sorted(counts, key=lambda piece: (-counts[piece], piece))
-    return [piece for piece in order if counts[piece] >= min_count][:room]
 
 
 @dataclass(frozen=True)
@@ -56,59 +50,28 @@ class Tokenizer:
 
     @classmethod
     def fit(cls, options: TextOptions, texts: Iterable[str]) -> Tokenizer:
-        """Choose the symbols from the training texts.
-
-        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b a", "b"]).symbols
-        ('b', 'a')
-        """
-        tokens = options.tokens
+        """Choose the symbols from the training texts."""
+        empty, tokens = cls(options, ()), options.tokens
         if isinstance(tokens, BpeTokens | UnigramTokens):
-            empty = cls(options, ())
             size = tokens.size - len(MARKS) + 1  # the library counts its own unknown piece
-            cleaned = (empty.clean(text) for text in texts)
-            return cls._of_model(options, subwords.train(tokens.kind, size, cleaned))
-        return cls.of_counts(options, cls(options, ())._count(texts))
-
-    @classmethod
-    def of_counts(cls, options: TextOptions, counts: Counter[str]) -> Tokenizer:
-        """Choose symbols by how often each was seen; not for bpe and unigram, which learn theirs.
-
-        >>> Tokenizer.of_counts(TextOptions(), Counter("aab")).symbols
-        ('a', 'b')
-        """
-        tokens = options.tokens
-        assert not isinstance(tokens, BpeTokens | UnigramTokens)
-        return cls(options, tuple(_frequent(counts, tokens.min_count, _room(options, 0))))
+            return cls._of_model(options, subwords.train(tokens.kind, size, map(empty.clean, texts)))
+        return empty.extend(texts)[0]
 
     @classmethod
     def _of_model(cls, options: TextOptions, model: str) -> Tokenizer:
         return cls(options, tuple(subwords.pieces(model)), model)
 
-    def _count(self, texts: Iterable[str]) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(self.cut(text))
-        return counts
-
     @cached_property
     def index(self) -> dict[str, int]:
-        """The id of every symbol.
-
-        >>> Tokenizer.fit(TextOptions(), ["ab"]).index
-        {'a': 4, 'b': 5}
-        """
+        """The id of every symbol."""
         return {symbol: n for n, symbol in enumerate(self.symbols, len(MARKS))}
 
     @cached_property
     def _pieces(self) -> tokenizers.Tokenizer:
-        return subwords.load(self.model or "")
+        return tokenizers.Tokenizer.from_str(self.model or "")
 
     def clean(self, text: str) -> str:
-        """Bring a text into the chosen normal form and case.
-
-        >>> Tokenizer.fit(TextOptions(lowercase=True), []).clean("E\u0301") == "\u00e9"
-        True
-        """
+        """Bring a text into the chosen normal form and case."""
         if text.isascii():  # is in every normal form
             return text.lower() if self.options.lowercase else text
         text = _SURROGATES.sub(REPLACEMENT, text)
@@ -122,11 +85,7 @@ class Tokenizer:
         return text
 
     def cut(self, text: str) -> list[str]:
-        """The surface of every token, where a token needs no trained model.
-
-        >>> Tokenizer(TextOptions(tokens="words"), ()).cut("a cat")
-        ['a', 'cat']
-        """
+        """The surface of every token, where a token needs no trained model."""
         text = self.clean(text)
         if not text.strip():
             return []
@@ -136,14 +95,12 @@ class Tokenizer:
             case "graphemes":
                 return [str(cluster) for cluster in _GRAPHEME.findall(text)]
             case "words":
-                return text.split() if not self._by_punctuation else marked(text)
+                return marked(text) if self._by_punctuation else text.split()
             case "tree":
                 assert isinstance(self.options.tokens, TreeTokens)
                 return Tree.read(text).tokens(self.options.tokens.words, self.options.tokens.close)
             case "bpe" | "unigram":
                 raise AssertionError("bpe and unigram cut with their model")
-            case kind:
-                assert_never(kind)
 
     @property
     def _by_punctuation(self) -> bool:
@@ -160,31 +117,27 @@ class Tokenizer:
         shown = [text[a:b] if n == UNK else self.token(n) for n, (a, b) in zip(ids, found.offsets, strict=True)]
         return ids, shown
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, more: Sequence[str] = ()) -> list[int]:
         """The ids of a text, without start and end marks. A piece never seen is UNK; a blank text has none.
 
-        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b a"]).encode("a c")
-        [4, 1]
+        `more` are symbols beyond the tokenizer's own, copied from a source.
         """
         if self.model is not None:
-            return self._subwords(text)[0]
-        find = self.index.get
-        return [find(piece, UNK) for piece in self.cut(text)]
+            ids = self._subwords(text)[0]
+        else:
+            find = self.index.get
+            ids = [find(piece, UNK) for piece in self.cut(text)]
+        if more and UNK in ids:
+            extra = {piece: n for n, piece in enumerate(more, len(self))}
+            ids = [extra.get(piece, UNK) if n == UNK else n for n, piece in zip(ids, self.pieces(text), strict=True)]
+        return ids
 
     def pieces(self, text: str) -> list[str]:
-        """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown.
-
-        >>> Tokenizer.fit(TextOptions(tokens="bpe"), ["a cat"]).pieces("a cat+")
-        ['▁a', '▁cat', '+']
-        """
+        """What each id of `encode(text)` stands for: `token(id)`, or the text itself where it is unknown."""
         return self._subwords(text)[1] if self.model is not None else self.cut(text)
 
     def unknown(self, text: str) -> tuple[str, ...]:
-        """The different pieces of a text that training has not shown, in order.
-
-        >>> Tokenizer.fit(TextOptions(), ["ab"]).unknown("zaza!")
-        ('z', '!')
-        """
+        """The different pieces of a text that training has not shown, in order."""
         pairs = zip(self.encode(text), self.pieces(text), strict=True)
         return tuple(dict.fromkeys(piece for n, piece in pairs if n == UNK))
 
@@ -193,10 +146,6 @@ class Tokenizer:
 
         `more` are symbols beyond the tokenizer's own, copied from a source. In a tree, a word with its tag is shown as
         the tag.
-
-        >>> tokenizer = Tokenizer.fit(TextOptions(), ["ab"])
-        >>> tokenizer.token(3), tokenizer.token(6, more=["z"])
-        ('</s>', 'z')
         """
         if number < len(MARKS):
             return MARKS[number]
@@ -208,11 +157,7 @@ class Tokenizer:
         return symbol if self.model is None else symbol.replace(" ", SPACE_MARK)
 
     def find(self, piece: str) -> int:
-        """The id of a token by its name: what `token` turns round, UNK where there is none.
-
-        >>> Tokenizer.fit(TextOptions(), ["ab"]).find("b")
-        5
-        """
+        """The id of a token by its name: what `token` turns round, UNK where there is none."""
         return self.index.get(piece if self.model is None else piece.replace(SPACE_MARK, " "), UNK)
 
     def decode(self, ids: Sequence[int], more: Sequence[str] = ()) -> str:
@@ -222,9 +167,6 @@ class Tokenizer:
 
         Unless the normal form is "none" the text is composed (NFC): decomposed tokens are a means of the
         model, and neither readers nor metrics should meet them.
-
-        >>> Tokenizer.fit(TextOptions(tokens="words"), ["k a t"]).decode([4, 5, UNK, 3])
-        'a k \ufffd'
         """
         first = len(MARKS)
         found = [
@@ -241,20 +183,12 @@ class Tokenizer:
 
     @property
     def by_character(self) -> bool:
-        """Whether a token is a character, or a grapheme.
-
-        >>> Tokenizer.fit(TextOptions(), []).by_character
-        True
-        """
+        """Whether a token is a character, or a grapheme."""
         return self.options.tokens.kind in ("characters", "graphemes")
 
     @property
     def spaced(self) -> bool:
-        """Whether tokens are words, which a text has spaces between.
-
-        >>> Tokenizer.fit(TextOptions(tokens="words"), []).spaced
-        True
-        """
+        """Whether tokens are words, which a text has spaces between."""
         return self.options.tokens.kind == "words"
 
     def __len__(self) -> int:
@@ -272,13 +206,7 @@ class Tokenizer:
         return replace(self, symbols=(*self.symbols, *islice(new, most)))
 
     def random_texts(self, count: int, longest: int = 24) -> list[str]:
-        """Texts of random symbols, always the same ones.
-
-        >>> tokenizer = Tokenizer.fit(TextOptions(), ["abc"])
-        >>> texts = tokenizer.random_texts(3)
-        >>> len(texts), all(texts), texts == tokenizer.random_texts(3)
-        (3, True, True)
-        """
+        """Texts of random symbols, always the same ones."""
         draws = Random(1)
         ids = range(len(MARKS), len(self))
         lengths = (draws.randint(longest // 4, longest) for _ in range(count))
@@ -289,30 +217,28 @@ class Tokenizer:
         """Add what new texts bring, with every old id unchanged. Returns the tokenizer and the new symbols.
 
         `min_count` and `size` hold here too. To bpe and unigram, single characters are added.
-
-        >>> tokenizer, added = Tokenizer.fit(TextOptions(), ["ab"]).extend(["abc"])
-        >>> added, tokenizer.encode("abc")
-        (('c',), [4, 5, 6])
         """
-        known = self.index
-        tokens = self.options.tokens
-        if isinstance(tokens, BpeTokens | UnigramTokens) and self.model is not None:
-            letters = Counter(letter for text in texts for letter in self.clean(text) if letter not in known)
-            added = tuple(_frequent(letters, 1, None))
+        if self.model is not None:
+            letters = Counter(letter for text in texts for letter in self.clean(text) if letter not in self.index)
+            added = tuple(by_count(letters))
             model = subwords.add_characters(self.model, added) if added else self.model
-            return type(self)._of_model(self.options, model), added
+            return self._of_model(self.options, model), added
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(self.cut(text))
+        longer = self.with_counts(counts)
+        return longer, longer.symbols[len(self.symbols) :]
+
+    def with_counts(self, counts: Counter[str]) -> Tokenizer:
+        """The same with ids for what was counted and has none yet; not for bpe and unigram, which learn theirs."""
+        tokens = self.options.tokens
         assert not isinstance(tokens, BpeTokens | UnigramTokens)
-        counts = self._count(texts)
-        new = Counter({piece: n for piece, n in counts.items() if piece not in known})
-        added = tuple(_frequent(new, tokens.min_count, _room(self.options, len(self.symbols))))
-        return Tokenizer(self.options, self.symbols + added), added
+        new = [piece for piece in by_count(counts) if counts[piece] >= tokens.min_count and piece not in self.index]
+        size = tokens.size if isinstance(tokens, WordTokens) else None
+        return replace(self, symbols=(*self.symbols, *(new if size is None else new[: max(0, size - len(self))])))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything `from_json` needs, as plain JSON values.
-
-        >>> Tokenizer.fit(TextOptions(tokens="words"), ["b"]).to_json()["symbols"]
-        ['b']
-        """
+        """Everything `from_json` needs, as plain JSON values."""
         content: dict[str, Any] = {"options": self.options.model_dump(mode="json")}
         if self.model is not None:
             return content | {"model": json.loads(self.model)}
@@ -320,12 +246,7 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Tokenizer:
-        """The tokenizer that `to_json` described.
-
-        >>> tokenizer = Tokenizer.fit(TextOptions(tokens="unigram"), ["a cat"])
-        >>> Tokenizer.from_json(tokenizer.to_json()) == tokenizer
-        True
-        """
+        """The tokenizer that `to_json` described."""
         try:
             options = TextOptions.model_validate(content["options"])
             if isinstance(options.tokens, BpeTokens | UnigramTokens):
@@ -336,7 +257,7 @@ class Tokenizer:
             if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
                 raise TypeError("symbols must be a list of strings")
             return cls(options, tuple(symbols))
-        except (KeyError, TypeError, ValueError, ValidationError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error
         except Exception as error:  # the library raises a bare Exception for a model it cannot read
             if type(error) is not Exception:
@@ -344,6 +265,10 @@ class Tokenizer:
             raise BundleError(f"damaged codec: {error}; take the file from a fresh copy") from error
 
 
-def _room(options: TextOptions, used: int) -> int | None:
-    size = options.tokens.size if isinstance(options.tokens, WordTokens) else None
-    return None if size is None else max(0, size - len(MARKS) - used)
+def by_count(counts: Counter[str]) -> list[str]:
+    """Symbols, the most frequent first.
+
+    >>> by_count(Counter("bacb"))
+    ['b', 'a', 'c']
+    """
+    return sorted(counts, key=lambda symbol: (-counts[symbol], symbol))

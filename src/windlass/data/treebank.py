@@ -36,19 +36,12 @@ def _suffix(path: str) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def texts(name: str, found: Findings) -> Iterator[tuple[int, str]]:
+def _texts(name: str, found: Findings, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """The text of every tree with the line where it begins.
 
     A bracket that is never closed costs the line it is on, not the rest of the file.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.mrg"
-    >>> _ = path.write_text("(S (NP I)\\n   (VP see))\\n\\n(S (NP you)\\n(S (VP go))\\n")
-    >>> findings = Findings()
-    >>> [line for line, _ in texts(str(path), findings)], findings.entries[0].line
-    ([1, 5], 4)
     """
-    every = list(lines(name, found))
+    every = list(lines(name, found, encoding))
     n = 0
     while n < len(every):
         begin, first = every[n]
@@ -93,10 +86,10 @@ def examples(
     """
     if not sides.target_side.written:
         raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
-    if (options.source, options.target, options.alignment, options.header) != (1, 2, None, "auto"):
+    if (options.source, options.target) not in ((None, None), (1, 2)) or options.alignment or options.header != "auto":
         raise DataError(f"{name}: a file of trees has no columns; leave these options out")
     cleaned = 0
-    for line, text in texts(name, found):
+    for line, text in _texts(name, found, options.encoding):
         try:
             if bad := undecoded(text):
                 raise DataError(bad)

@@ -18,6 +18,7 @@ PLACE = "_"
 _PART = re.compile(r"\(|\)|[^\s()]+")
 _PLACES = re.compile(rf"(?<!\S){PLACE}(?=[\s)]|$)")
 _ESCAPED = {"(": "-LRB-", ")": "-RRB-"}
+_PLAIN = {"-LRB-": "(", "-RRB-": ")"}
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,7 @@ class Tree:
 
     @classmethod
     def read(cls, text: str) -> Tree:
-        """The tree that a text spells; an outer bracket without a label is left out, or called TOP.
-
-        >>> Tree.read("(S (NP I)")
-        Traceback (most recent call last):
-        windlass.core.errors.DataError: not a tree: a bracket is not closed: '(S (NP I)'
-        """
+        """The tree that a text spells; an outer bracket without a label is left out, or called TOP."""
         found = _PART.findall(text)
         open_: list[tuple[str, list[Tree | str]]] = []
         whole: Tree | None = None
@@ -79,7 +75,7 @@ class Tree:
     @property
     def words(self) -> tuple[str, ...]:
         """The words, brackets as treebanks write them (-LRB-) made plain."""
-        return tuple(plain(word) for word in self._leaves())
+        return tuple(_PLAIN.get(word, word) for word in self._leaves())
 
     def _leaves(self) -> Iterator[str]:
         for part in self.parts:
@@ -125,17 +121,6 @@ class Tree:
 
 def _wrong(what: str, text: str) -> DataError:
     return DataError(f"not a tree: {what}: {text[:60]!r}{' ...' if len(text) > 60 else ''}")
-
-
-def plain(word: str) -> str:
-    """A word as people write it.
-
-    >>> plain("-LRB-")
-    '('
-    """
-    for bracket, escaped in _ESCAPED.items():
-        word = bracket if word == escaped else word
-    return word
 
 
 def joined_tokens(tokens: Sequence[str]) -> str:

@@ -71,7 +71,7 @@ def read_examples(
     windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
     """
     reader, whole = TASKS[recipe.task].reader, recipe.train.chunk is not None
-    return reader.read(path, options or recipe.data, sides_of(recipe), whole, keep)
+    return reader.read(path, options or recipe.data, sides_of(recipe), whole, keep).usable()
 
 
 def sides_of(recipe: Recipe) -> SideOptions:

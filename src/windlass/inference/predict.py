@@ -109,7 +109,7 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
 
 def _blank(bundle: Bundle) -> Prediction:
     """The prediction for a blank input."""
-    return Prediction("", bundle.sides.target.no_answer())
+    return Prediction("", bundle.sides.target.no_answer)
 
 
 def _predictions(
@@ -125,7 +125,7 @@ def _predictions(
         lengths = [len(part.names) for part in read.within]
         base = Prediction(
             text="",
-            answer=sides.target.no_answer(),
+            answer=sides.target.no_answer,
             places=read if lowest is memory else read.lowest,
             word_attention=() if words is None or lowest is not memory else _rows(words[row], lengths),
             unknown=sides.source.unknown(value),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any
@@ -14,17 +14,15 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from windlass.core.errors import BundleError, DataError, RecipeError
-from windlass.core.marks import EOS
+from windlass.core.marks import EOS, UNK
 from windlass.core.options import Options
 from windlass.core.records import Answer, Batch, Hypothesis
-from windlass.data.copies import beyond, held, wanted
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
 from windlass.data.loader import Loader
 from windlass.data.sides.base import CellError, SourceSide, TargetSide, ids
 from windlass.data.sides.document import DocumentOptions, DocumentSource
-from windlass.data.sides.label import LabelOptions, LabelTarget
-from windlass.data.sides.labels import LabelsOptions, LabelsTarget
+from windlass.data.sides.labels import LabelOptions, LabelsOptions, LabelsTarget, LabelTarget
 from windlass.data.sides.nothing import NoSource, NothingOptions
 from windlass.data.sides.number import NumberOptions, NumberTarget
 from windlass.data.sides.pair import PairOptions, PairSource, text_by_default
@@ -45,8 +43,6 @@ __all__ = [
     "SourceSide",
     "TargetOptions",
     "TargetSide",
-    "source_side",
-    "target_side",
 ]
 
 SourceOptions = Annotated[
@@ -79,24 +75,6 @@ TARGETS: dict[str, type[TargetSide]] = {
 }
 
 
-def source_side(options: Any) -> type[SourceSide]:
-    """The side of a source's options.
-
-    >>> source_side(WordsOptions()).__name__
-    'WordsSource'
-    """
-    return SOURCES[options.kind]
-
-
-def target_side(options: Any) -> type[TargetSide]:
-    """The side of a target's options; a tree is a text whose tokens are brackets.
-
-    >>> target_side(TextOptions(tokens="tree")).__name__
-    'TreeTarget'
-    """
-    return TARGETS["tree" if getattr(getattr(options, "tokens", None), "kind", "") == "tree" else options.kind]
-
-
 class SideOptions(Options):
     """The options of both sides: how cells are read before anything is fitted.
 
@@ -110,12 +88,13 @@ class SideOptions(Options):
     @cached_property
     def source_side(self) -> type[SourceSide]:
         """The class of the source."""
-        return source_side(self.source)
+        return SOURCES[self.source.kind]
 
     @cached_property
     def target_side(self) -> type[TargetSide]:
-        """The class of the target."""
-        return target_side(self.target)
+        """The class of the target; a tree is a text whose tokens are brackets."""
+        tree = isinstance(self.target, TextOptions) and self.target.tokens.kind == "tree"
+        return TARGETS["tree" if tree else self.target.kind]
 
     def read_source(self, cell: object) -> Value:
         """The source of a cell."""
@@ -134,14 +113,19 @@ class SideOptions(Options):
 class Sides:
     """How the two sides of examples become arrays, and outputs become answers.
 
-    For a model that copies, an example also has the ids of its source's places in the target's vocabulary, and a target
-    may have ids beyond that vocabulary: see `data/copies.py`.
+    For a model that copies, an example also has the ids of its source's places in the target's vocabulary, extended for
+    this example by what its source holds beyond it. So a name that was never seen can be written by copying it.
+
+        ids 0 .. V - 1    the target's own
+        ids V, V + 1 ...  what the target's vocabulary has not, in the order of its first places in the source
 
     >>> sides = Sides.tiny()
     >>> Sides.from_json(sides.to_json()) == sides
     True
     >>> sides.encode("ab", "c").target.tolist()
     [6]
+    >>> len(Sides.fit(SideOptions(), [Example("a", ("b",), None, None)], joint=True).target)
+    6
     """
 
     source: SourceSide
@@ -150,70 +134,52 @@ class Sides:
 
     @classmethod
     def fit(cls, options: SideOptions, examples: Sequence[Example], joint: bool = False) -> Sides:
-        """Fit both sides to training data, `joint` with one vocabulary.
-
-        >>> examples = [Example("a", ("b",), None, None)]
-        >>> len(Sides.fit(SideOptions(), examples).target), len(Sides.fit(SideOptions(), examples, joint=True).target)
-        (5, 6)
-        """
+        """Fit both sides to training data, `joint` with one vocabulary for two texts."""
         # One at a time, as they may come from a file.
         sources, targets = (e.source for e in examples), (e.target for e in examples)
         if joint:
-            source = TextSource.fit(options.source, chain(sources, targets))  # type: ignore[arg-type]
-            return cls(source, options.target_side(source.tokenizer))  # type: ignore[call-arg]
+            target_side = options.target_side
+            assert isinstance(options.source, TextOptions)
+            assert issubclass(target_side, WrittenTarget)
+            source = TextSource.fit(options.source, chain(sources, targets))
+            return cls(source, target_side(source.tokenizer))
         return cls(options.source_side.fit(options.source, sources), options.target_side.fit(options.target, targets))
 
     def extend(
         self, examples: Sequence[Example], joint: bool = False
     ) -> tuple[Sides, tuple[str, ...], tuple[str, ...]]:
-        """Add the symbols of new examples. Returns the sides and the new symbols of each; `joint` as in `fit`.
-
-        >>> Sides.tiny().extend([Example("az", ("b",), None, None)])[1:]
-        (('z',), ())
-        """
+        """Add the symbols of new examples. Returns the sides and the new symbols of each; `joint` as in `fit`."""
         sources, targets = (e.source for e in examples), (e.target for e in examples)
         if joint:
             source, new = self.source.extend(chain(sources, targets))
             assert isinstance(source, TextSource)
-            return Sides(source, type(self.target)(source.tokenizer), self.copying), new, ()  # type: ignore[call-arg]
+            assert isinstance(self.target, WrittenTarget)
+            return replace(self, source=source, target=replace(self.target, tokenizer=source.tokenizer)), new, ()
         source, new_source = self.source.extend(sources)
         target, new_target = self.target.extend(targets)
-        return Sides(source, target, self.copying), new_source, new_target
+        return replace(self, source=source, target=target), new_source, new_target
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The target's tokenizer, where the target is written.
-
-        >>> Sides.tiny().tokenizer.symbols
-        ('a', 'b', 'c')
-        """
+        """The target's tokenizer, where the target is written."""
         if not isinstance(self.target, WrittenTarget):
             raise RecipeError(f"this model writes no text: its target is {self.target.options.kind}")
         return self.target.tokenizer
 
     def read(self, cell: object) -> Value:
-        """The value of a source that a user gives.
-
-        >>> Sides.tiny().read(["a", "b"])
-        ('a', 'b')
-        """
+        """The value of a source that a user gives."""
         return self.source.read(self.source.options, frozen(cell))
 
     def encode(self, source: Value, target: Value | None = None, alignment: Alignment | None = None) -> Encoded:
-        """A source, with its target and gold alignment if there are, as arrays.
-
-        >>> encoded = Sides.tiny(copying=True).encode("az", "zb")
-        >>> encoded.source["copy"].tolist(), encoded.target.tolist()
-        ([4, 7, 3], [7, 5])
-        """
+        """A source, with its target and gold alignment if there are, as arrays."""
         arrays, answer = self.source.encode(source), None
         if self.copying:
-            lent = [piece for part in self.source.lends(source) for piece in part]
-            copied = beyond(self.tokenizer, lent)
-            end = [EOS] * (len(arrays["source"]) - len(lent))
-            arrays["copy"] = ids([*held(self.tokenizer, lent, copied), *end])
+            lent, copied = self._lent(source)
+            own = {piece: n for n, piece in enumerate(copied, len(self.tokenizer))}
+            held = [own[piece] if piece in own else self.tokenizer.find(piece) for piece in lent]
+            arrays["copy"] = ids([*held, *[EOS] * (len(arrays["source"]) - len(lent))])
             if target is not None:
-                answer = ids(wanted(self.tokenizer, target, copied))
+                answer = ids(self.tokenizer.encode(target, copied))
         elif target is not None:
             answer = self.target.encode(target)
         if alignment is None:
@@ -222,41 +188,26 @@ class Sides:
         return Encoded(arrays, answer, np.array(alignment, dtype=np.int32).reshape(-1, 2))
 
     def encode_example(self, example: Example) -> Encoded:
-        """An example with its first target as arrays.
-
-        >>> Sides.tiny().encode_example(Example("ab", ("ba",), None, None)).target.tolist()
-        [5, 4]
-        """
+        """An example with its first target as arrays."""
         try:
             return self.encode(example.source, example.target, example.alignment)
         except DataError as error:
             raise DataError(f"{example.place}: {error}") from None
 
     def copied(self, source: Value) -> tuple[str, ...]:
-        """The symbols of a source beyond the target's vocabulary, which a model that copies can write.
+        """The symbols of a source beyond the target's vocabulary, which a model that copies can write."""
+        return self._lent(source)[1] if self.copying else ()
 
-        >>> Sides.tiny(copying=True).copied("azyz"), Sides.tiny().copied("azyz")
-        (('z', 'y'), ())
-        """
-        if not self.copying:
-            return ()
-        return beyond(self.tokenizer, [piece for part in self.source.lends(source) for piece in part])
+    def _lent(self, source: Value) -> tuple[list[str], tuple[str, ...]]:
+        lent = [piece for part in self.source.lends(source) for piece in part]
+        return lent, tuple(dict.fromkeys(piece for piece in lent if piece and self.tokenizer.find(piece) == UNK))
 
     def answer(self, hypothesis: Hypothesis, source: Value) -> tuple[str, Answer]:
-        """The text of an output for a source, and the same as a typed answer.
-
-        >>> Sides.tiny().answer(Hypothesis((5, 4), -1.0, (-0.5, -0.5)), "ab")[0]
-        'ba'
-        """
+        """The text of an output for a source, and the same as a typed answer."""
         return self.target.answer(hypothesis, self.source, source, self.copied(source))
 
     def costs(self, row: Encoded) -> tuple[int, int]:
-        """How many places a row takes in a batch: of the source, and of the target.
-
-        >>> sides = Sides.tiny()
-        >>> sides.costs(sides.encode("ab", "abc"))
-        (3, 4)
-        """
+        """How many places a row takes in a batch: of the source, and of the target."""
         source, target = self.source.cost(row.source), 0 if row.target is None else self.target.cost(row.target)
         # A model that copies counts the end mark twice: its batches have always been cut so.
         return source + self.source.end_mark if self.copying else source, target
@@ -282,23 +233,13 @@ class Sides:
         return Batch(inputs, target, torch.tensor(keys, dtype=torch.long), alignment)
 
     def store(self, rows: Iterable[Encoded], disk: bool = False) -> EncodedStore:
-        """Hold rows in memory or on disk.
-
-        >>> sides = Sides.tiny()
-        >>> len(sides.store([sides.encode("ab", "c")]))
-        1
-        """
+        """Hold rows in memory or on disk."""
         return EncodedStore(rows, self.costs, disk)
 
     def loader(
         self, rows: EncodedStore | Iterable[Encoded], batch_tokens: int, seed: int = 0, shuffle: bool = False
     ) -> Loader:
-        """Serve rows as batches.
-
-        >>> sides = Sides.tiny()
-        >>> [batch.size for batch in sides.loader([sides.encode("ab", "c")] * 3, batch_tokens=6).epoch(0)]
-        [2, 1]
-        """
+        """Serve rows as batches."""
         store = rows if isinstance(rows, EncodedStore) else self.store(rows)
         return Loader(store, self.collate, batch_tokens, seed, shuffle)
 
@@ -312,7 +253,10 @@ class Sides:
         source, target = content["source"], content["target"]
         try:
             options = SideOptions(source=source["options"], target=target["options"])
-            return cls(options.source_side.from_json(source), options.target_side.from_json(target))
+            return cls(
+                options.source_side.from_json(options.source, source),
+                options.target_side.from_json(options.target, target),
+            )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.errors import BundleError, DataError, RecipeError
+from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Answer, Hypothesis, Padded, Places
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Example, Value
@@ -25,6 +25,8 @@ from windlass.data.tokenizer import Tokenizer
 Json = dict[str, Any]
 Transitions = tuple[list[bool], list[list[bool]], list[bool]]
 """Which output may come first, which after which, and which last."""
+Answered = tuple[str, Answer]
+"""The text of an output, and the same as a typed answer."""
 Brackets = tuple[tuple[str, ...], list[int]]
 """What keeps trees well-formed: the symbols of the outputs, and how many words each source has."""
 
@@ -56,19 +58,6 @@ def text_cell(cell: object, name: str) -> str:
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
 
 
-def texts_cell(cell: object) -> Value:
-    """A cell of a source that is one text, or a list of its parts.
-
-    >>> texts_cell("One. Two."), texts_cell(["One.", "Two."])
-    ('One. Two.', ('One.', 'Two.'))
-    """
-    if not isinstance(cell, list | tuple):
-        return text_cell(cell, "source")
-    if not all(isinstance(part, str) for part in cell):
-        raise CellError("not text", "the source is a list, but not all in it is text")
-    return tuple(cell)
-
-
 def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
     """Ids as an array.
 
@@ -78,19 +67,7 @@ def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
     return np.array(numbers, dtype=np.int32)
 
 
-def checked_symbols(content: Json) -> tuple[str, ...]:
-    """The symbols of a saved side.
-
-    >>> checked_symbols({"symbols": ["spam", "ham"]})
-    ('spam', 'ham')
-    """
-    symbols = content["symbols"]
-    if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-        raise BundleError("damaged codec: symbols must be a list of strings; take the file from a fresh copy")
-    return tuple(symbols)
-
-
-class _Side(ABC):
+class Side(ABC):
     """What sources and targets share."""
 
     multiline: ClassVar[bool] = False
@@ -127,22 +104,22 @@ class _Side(ABC):
         """What resume and caches compare values by."""
         return json.dumps(value, ensure_ascii=False).encode()
 
-    @abstractmethod
     def unknown(self, value: Value) -> tuple[str, ...]:
         """The symbols of a value that training has not shown, in order."""
+        return ()
 
-    @abstractmethod
     def extend(self, values: Iterable[Value]) -> tuple[Self, tuple[str, ...]]:
         """Add the symbols of new values, with every old id unchanged. Returns the side and the new symbols."""
+        return self, ()
 
-    @abstractmethod
     def to_json(self) -> Json:
-        """Everything `from_json` needs, as plain JSON values."""
+        """The options, and what else `from_json` needs, as plain JSON values."""
+        return {"options": self.options.model_dump(mode="json")}
 
     @classmethod
     @abstractmethod
-    def from_json(cls, content: Json) -> Self:
-        """The side that `to_json` described."""
+    def from_json(cls, options: Any, content: Json) -> Self:
+        """The side that `to_json` described, with its options read already."""
 
     @classmethod
     @abstractmethod
@@ -150,9 +127,11 @@ class _Side(ABC):
         """A small fitted side with some values, for tests and examples."""
 
 
-class SourceSide(_Side):
+class SourceSide(Side):
     """What goes in."""
 
+    texts: ClassVar[int] = 1
+    """How many columns of a file it is read from."""
     word_by_word: ClassVar[bool] = False
     """Whether a value may be the words of a sentence, as columns of words (CoNLL) hold them."""
     unit: ClassVar[str] = "words"
@@ -160,6 +139,8 @@ class SourceSide(_Side):
     separated: ClassVar[str] = "both are separated by spaces"
     instead: ClassVar[Mapping[str, str]] = {}
     """Baselines that this source has in the place of those that a target names."""
+    end_mark: bool = False
+    """Whether the last place is the end mark."""
 
     @classmethod
     def from_line(cls, options: Any, line: str) -> Value:
@@ -179,11 +160,6 @@ class SourceSide(_Side):
     def words(self, value: Value) -> tuple[str, ...]:
         """The words that the leaves of a tree stand for."""
         return self.split(self.options, value)
-
-    @property
-    def end_mark(self) -> bool:
-        """Whether the last place is the end mark."""
-        return False
 
     @property
     @abstractmethod
@@ -238,18 +214,24 @@ class TokenizedSource(SourceSide):
 
     tokenizer: Tokenizer
 
+    @classmethod
+    def read(cls, options: Any, cell: object) -> Value:
+        """A text, or a list of its parts."""
+        if not isinstance(cell, list | tuple):
+            return text_cell(cell, "source")
+        if not all(isinstance(part, str) for part in cell):
+            raise CellError("not text", "the source is a list, but not all in it is text")
+        return tuple(cell)
+
     @property
     def sizes(self) -> dict[str, int]:
-        """How many tokens there are."""
         return {"source": len(self.tokenizer)}
 
     @property
     def vocabulary(self) -> Tokenizer:
-        """The tokenizer."""
         return self.tokenizer
 
     def with_words(self, words: Iterable[str], most: int) -> Self:
-        """The same with ids for words of vectors."""
         return replace(self, tokenizer=self.tokenizer.with_words(words, most))
 
     def cost(self, arrays: Arrays) -> int:
@@ -257,7 +239,7 @@ class TokenizedSource(SourceSide):
         return len(arrays["source"])
 
 
-class TargetSide(_Side):
+class TargetSide(Side):
     """What comes out."""
 
     per_place: ClassVar[bool] = False
@@ -268,6 +250,8 @@ class TargetSide(_Side):
     """Whether a decoder writes it token by token."""
     baselines: ClassVar[tuple[str, ...]] = ()
     """Cheap baselines that suit it, the simplest first; see `windlass.baseline`."""
+    no_answer: ClassVar[Answer]
+    """What there is to say of a blank input: nothing."""
 
     @classmethod
     def answers(cls, cell: object) -> list[object]:
@@ -310,19 +294,12 @@ class TargetSide(_Side):
     def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
         """The target of a batch; its mask is that of the loss."""
 
-    @abstractmethod
     def cost(self, array: NDArray[Any]) -> int:
         """How many places a row takes in a batch."""
-
-    @classmethod
-    @abstractmethod
-    def no_answer(cls) -> Answer:
-        """What there is to say of a blank input: nothing."""
+        return 1
 
     @abstractmethod
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         """The text of an output for a source value, and the same as a typed answer.
 
         `copied` are the symbols beyond the vocabulary that a decoder may have copied from the source.

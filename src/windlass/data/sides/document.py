@@ -20,12 +20,10 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad_nested
 from windlass.data.sentences import RuleSentences, SplitterOptions
-from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids
+from windlass.data.sides.words import CACHED
 from windlass.data.tokenizer import SPACE_MARK, Tokenizer
 from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
-
-CACHED = 2**16
-"""Words whose ids are remembered: to clean one is slow, and most come again."""
 
 
 class DocumentOptions(Options):
@@ -75,12 +73,8 @@ class DocumentOptions(Options):
             )
 
 
-class Sentence(NamedTuple):
-    """A sentence as the model reads it.
-
-    >>> Sentence("A cat.", ("A", "cat", "."), (1, 5, 4)).words[1]
-    'cat'
-    """
+class _Sentence(NamedTuple):
+    """A sentence as the model reads it."""
 
     text: str
     words: tuple[str, ...]  # as they stand in the text; of subwords, the pieces
@@ -110,7 +104,6 @@ class DocumentSource(TokenizedSource):
 
     @classmethod
     def fit(cls, options: DocumentOptions, values: Iterable[Value]) -> DocumentSource:
-        """Choose the words from the training data."""
         flat = TextOptions(tokens=options.tokens, normal_form=options.normal_form, lowercase=options.lowercase)
         empty = cls(Tokenizer(flat, ()), options)
         return cls(Tokenizer.fit(flat, empty._spaced(values)), options)
@@ -120,11 +113,6 @@ class DocumentSource(TokenizedSource):
         for value in values:
             for sentence in self.split(self.options, value):
                 yield " ".join(sentence[a:b] for a, b in self._words(sentence)) if self._by_word else sentence
-
-    @classmethod
-    def read(cls, options: DocumentOptions, cell: object) -> Value:
-        """A text, or a list of its sentences."""
-        return texts_cell(cell)
 
     @classmethod
     def from_line(cls, options: DocumentOptions, line: str) -> Value:
@@ -156,25 +144,16 @@ class DocumentSource(TokenizedSource):
     def _words(self, sentence: str) -> list[tuple[int, int]]:
         return cut(sentence, self.options.cut or "punctuation")
 
-    def sentences(self, value: Value) -> list[Sentence]:
+    def sentences(self, value: Value) -> list[_Sentence]:
         """The sentences that the model reads: no longer, and no more of them, than the options say.
 
         A sentence that is given but blank is there all the same, as one unknown word.
-
-        >>> side = DocumentSource.fit(DocumentOptions(most_words=2, most_sentences=2), ["a b c d e f"])
-        >>> [sentence.text for sentence in side.sentences("a b c d e f")]
-        ['a b', 'c d']
         """
-        return self.scan(value)[0]
+        return self._scan(value)[0]
 
-    def scan(self, value: Value) -> tuple[list[Sentence], int]:
-        """The sentences that are read, and how many words are not, as there are too many of them or of sentences.
-
-        >>> side = DocumentSource.fit(DocumentOptions(most_words=2, longer="cut"), ["a b c d e f"])
-        >>> side.scan("a b c d e f")[1], side.scan("a b")[1]
-        (4, 0)
-        """
-        found: list[Sentence] = []
+    def _scan(self, value: Value) -> tuple[list[_Sentence], int]:
+        """The sentences that are read, and how many words are not, as there are too many of them or of sentences."""
+        found: list[_Sentence] = []
         every = 0
         for sentence in self.split(self.options, value):
             parts, words = self._read(sentence)
@@ -183,7 +162,7 @@ class DocumentSource(TokenizedSource):
         found = found[: self.options.most_sentences]
         return found, every - sum(len(part.ids) for part in found)
 
-    def _read(self, sentence: str) -> tuple[list[Sentence], int]:
+    def _read(self, sentence: str) -> tuple[list[_Sentence], int]:
         """A sentence, or the parts that a long one is broken into; and how many words it has."""
         most = self.options.most_words
         if self._by_word:
@@ -193,16 +172,16 @@ class DocumentSource(TokenizedSource):
         else:
             words, numbers, places = self.tokenizer.pieces(sentence), self.tokenizer.encode(sentence), []
         if not numbers:
-            return [Sentence(sentence, (sentence,), (UNK,))], 1
+            return [_Sentence(sentence, (sentence,), (UNK,))], 1
         if len(numbers) <= most:
-            return [Sentence(sentence, tuple(words), tuple(numbers))], len(numbers)
+            return [_Sentence(sentence, tuple(words), tuple(numbers))], len(numbers)
         found = []
         for n in range(0, len(numbers) if self.options.longer == "break" else 1, most):
             if places:
                 text = sentence[places[n][0] : places[min(n + most, len(places)) - 1][1]]
             else:
                 text = "".join(words[n : n + most]).replace(SPACE_MARK, " ").strip()
-            found.append(Sentence(text, tuple(words[n : n + most]), tuple(numbers[n : n + most])))
+            found.append(_Sentence(text, tuple(words[n : n + most]), tuple(numbers[n : n + most])))
         return found, len(numbers)
 
     @cached_property
@@ -228,7 +207,7 @@ class DocumentSource(TokenizedSource):
         count = longer = words = unread = 0
         for value in values:
             count += 1
-            parts, beyond = self.scan(value)
+            parts, beyond = self._scan(value)
             longer += beyond > 0
             unread += beyond
             words += beyond + sum(len(part.ids) for part in parts)
@@ -256,7 +235,7 @@ class DocumentSource(TokenizedSource):
 
     def places(self, value: Value) -> Places:
         """The sentences that are read, the words of each, and how many words are not read."""
-        parts, unread = self.scan(value)
+        parts, unread = self._scan(value)
         within = tuple(Places("words", part.words) for part in parts)
         return Places("sentences", tuple(part.text for part in parts), within=within, unread=unread)
 
@@ -270,38 +249,32 @@ class DocumentSource(TokenizedSource):
         """
         return [self._lent(part) for part in self.sentences(value)]
 
-    def _lent(self, part: Sentence) -> list[str]:
+    def _lent(self, part: _Sentence) -> list[str]:
         if not self._by_word:
             return list(part.words)
         words = marked(part.text) if (self.options.cut or "punctuation") == "punctuation" else part.words
         return [self.tokenizer.clean(word) for word in (words if len(words) == len(part.words) else part.words)]
 
     def unknown(self, value: Value) -> tuple[str, ...]:
-        """The words that training has not shown."""
         pairs = ((n, word) for part in self.sentences(value) for n, word in zip(part.ids, part.words, strict=True))
         return tuple(dict.fromkeys(word for n, word in pairs if n == UNK and word))
 
     def extend(self, values: Iterable[Value]) -> tuple[DocumentSource, tuple[str, ...]]:
-        """Add new words."""
         tokenizer, new = self.tokenizer.extend(self._spaced(values))
         return replace(self, tokenizer=tokenizer), new
 
     def random_values(self, count: int) -> list[Value]:
-        """Documents of up to 16 made-up sentences."""
         draws, sentences = Random(2), self.tokenizer.random_texts(200)
         return [tuple(draws.choices(sentences, k=draws.randint(4, 16))) for _ in range(count)]
 
     def to_json(self) -> Json:
-        """Options and words."""
-        return {"options": self.options.model_dump(mode="json"), "words": self.tokenizer.to_json()}
+        return super().to_json() | {"words": self.tokenizer.to_json()}
 
     @classmethod
-    def from_json(cls, content: Json) -> DocumentSource:
-        """The side of saved words."""
-        return cls(Tokenizer.from_json(content["words"]), DocumentOptions.model_validate(content["options"]))
+    def from_json(cls, options: DocumentOptions, content: Json) -> DocumentSource:
+        return cls(Tokenizer.from_json(content["words"]), options)
 
     @classmethod
     def tiny(cls) -> tuple[DocumentSource, tuple[Value, ...]]:
-        """A side of a few words."""
         values = ("A cat sat. The dog ran!", ("the cat", "a dog ran"), "Zebras?")
         return cls.fit(DocumentOptions(tokens="words"), values[:2]), values

@@ -1,23 +1,131 @@
-"""Any number of labels of those that the training data has."""
+"""Labels of those that the training data has: one, or any number of them."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from windlass.core.errors import BundleError, DataError, nearest
 from windlass.core.options import Options
-from windlass.core.records import Answer, Hypothesis, Padded
+from windlass.core.records import Answer, Hypothesis, LabelAnswer, Padded
 from windlass.data.examples import Value
-from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide, checked_symbols, text_cell
-from windlass.data.sides.label import by_count, id_of
+from windlass.data.padding import pad
+from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide, ids, text_cell
+from windlass.data.tokenizer import by_count
 
 SEPARATOR = ","
+
+
+@dataclass(frozen=True)
+class SymbolsTarget(TargetSide):
+    """A target of symbols that the training data has. There are no marks: the first symbol is 0."""
+
+    options: Any
+    symbols: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, options: Any, values: Iterable[Value]) -> Self:
+        return cls(options, ()).extend(values)[0]
+
+    @abstractmethod
+    def _split(self, value: Value) -> list[str]:
+        """The symbols of a value."""
+
+    def _symbols(self, values: Iterable[Value]) -> list[str]:
+        """The different symbols of values, the most frequent first."""
+        return by_count(Counter(symbol for value in values for symbol in self._split(value)))
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {symbol: n for n, symbol in enumerate(self.symbols)}
+
+    def _ids(self, value: Value, what: str) -> list[int]:
+        symbols = self._split(value)
+        for symbol in symbols:
+            if symbol not in self._index:
+                raise DataError(f"no {what} {symbol!r} in the training data: {nearest(symbol, self._index)}")
+        return [self._index[symbol] for symbol in symbols]
+
+    def _by_label(self, hypothesis: Hypothesis) -> dict[str, float]:
+        """The probability of every symbol, the most probable first."""
+        chances: list[float] = [] if hypothesis.distribution is None else hypothesis.distribution.tolist()
+        return dict(sorted(zip(self.symbols, chances, strict=False), key=lambda pair: -pair[1]))
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def unknown(self, value: Value) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(symbol for symbol in self._split(value) if symbol not in self._index))
+
+    def extend(self, values: Iterable[Value]) -> tuple[Self, tuple[str, ...]]:
+        new = tuple(symbol for symbol in self._symbols(values) if symbol not in self._index)
+        return replace(self, symbols=self.symbols + new), new
+
+    def to_json(self) -> Json:
+        return super().to_json() | {"symbols": list(self.symbols)}
+
+    @classmethod
+    def from_json(cls, options: Any, content: Json) -> Self:
+        symbols = content["symbols"]
+        if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+            raise BundleError("damaged codec: symbols must be a list of strings; take the file from a fresh copy")
+        return cls(options, tuple(symbols))
+
+
+class LabelOptions(Options):
+    """One label of those that the training data has.
+
+    >>> LabelOptions().kind
+    'label'
+    """
+
+    kind: Literal["label"] = "label"
+
+
+@final
+@dataclass(frozen=True)
+class LabelTarget(SymbolsTarget):
+    """One label.
+
+    >>> side = LabelTarget.fit(LabelOptions(), ["spam", "ham", "ham"])
+    >>> side.encode("spam").tolist(), side.symbols, len(side)
+    ([1], ('ham', 'spam'), 2)
+    """
+
+    baselines = ("most frequent", "bag of words")
+    no_answer = LabelAnswer()
+
+    @classmethod
+    def read(cls, options: LabelOptions, cell: object) -> Value:
+        return text_cell(cell, "target")
+
+    def _split(self, value: Value) -> list[str]:
+        return [value]
+
+    def encode(self, value: Value) -> NDArray[Any]:
+        return ids(self._ids(value, "label"))
+
+    def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
+        """A label a row: (B, 1)."""
+        return pad(rows)
+
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
+        label = self.symbols[hypothesis.ids[0]]
+        return label, LabelAnswer((label,), (math.exp(hypothesis.logprobs[0]),), self._by_label(hypothesis))
+
+    @classmethod
+    def tiny(cls) -> tuple[LabelTarget, tuple[Value, ...]]:
+        values = ("ham", "spam", "ham")
+        return cls.fit(LabelOptions(), values), values
 
 
 class LabelsOptions(Options):
@@ -43,29 +151,23 @@ class LabelsAnswer(Answer):
     kind: str = "labels"
 
     def by_label(self) -> Mapping[str, float]:
-        """The probability of every label."""
         return self.labels
 
 
 @final
 @dataclass(frozen=True)
-class LabelsTarget(TargetSide):
+class LabelsTarget(SymbolsTarget):
     """A set of labels: 1 for each that is assigned, 0 for the others.
 
     >>> side = LabelsTarget.fit(LabelsOptions(), ["a,b", "b", ""])
     >>> side.symbols, side.encode("a").tolist()
     (('b', 'a'), [0.0, 1.0])
+    >>> LabelsTarget.read(LabelsOptions(), ["b", "a"]), LabelsTarget.read(LabelsOptions(), "b, a, b")
+    ('b,a', 'b,a')
     """
 
     baselines = ("most frequent",)
-
-    options: LabelsOptions
-    symbols: tuple[str, ...]
-
-    @classmethod
-    def fit(cls, options: LabelsOptions, values: Iterable[Value]) -> LabelsTarget:
-        """Take the labels of the training data, the most frequent first."""
-        return cls(options, by_count(label for value in values for label in _labels(value)))
+    no_answer = LabelsAnswer()
 
     @classmethod
     def answers(cls, cell: object) -> list[object]:
@@ -74,11 +176,7 @@ class LabelsTarget(TargetSide):
 
     @classmethod
     def read(cls, options: LabelsOptions, cell: object) -> Value:
-        """Labels without repeats, separated by commas.
-
-        >>> LabelsTarget.read(LabelsOptions(), ["b", "a"]), LabelsTarget.read(LabelsOptions(), "b, a, b")
-        ('b,a', 'b,a')
-        """
+        """Labels without repeats, separated by commas."""
         if isinstance(cell, list | tuple):
             labels = [text_cell(label, "label") for label in cell]
             if any(SEPARATOR in label for label in labels):
@@ -92,17 +190,13 @@ class LabelsTarget(TargetSide):
         """Never: no label at all is an answer too."""
         return False
 
-    @cached_property
-    def _index(self) -> dict[str, int]:
-        return {symbol: n for n, symbol in enumerate(self.symbols)}
-
-    def __len__(self) -> int:
-        return len(self.symbols)
+    def _split(self, value: Value) -> list[str]:
+        return [label for label in value.split(SEPARATOR) if label]
 
     def encode(self, value: Value) -> NDArray[Any]:
         """1 for every label that is assigned: (V,)."""
         assigned = np.zeros(len(self.symbols), dtype=np.float32)
-        assigned[[id_of(self._index, label, "label") for label in _labels(value)]] = 1
+        assigned[self._ids(value, "label")] = 1
         return assigned
 
     def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
@@ -110,50 +204,11 @@ class LabelsTarget(TargetSide):
         values = torch.from_numpy(np.stack(rows))
         return Padded(values, torch.ones(values.shape, dtype=torch.bool))
 
-    def cost(self, array: NDArray[Any]) -> int:
-        """One place."""
-        return 1
-
-    @classmethod
-    def no_answer(cls) -> Answer:
-        """Nothing."""
-        return LabelsAnswer()
-
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
-        """The labels, and the probability of each that there is."""
-        chances: list[float] = [] if hypothesis.distribution is None else hypothesis.distribution.tolist()
-        order = sorted(range(len(chances)), key=lambda n: -chances[n])
-        labels = tuple(self.symbols[n] for n in hypothesis.ids)
-        probabilities = tuple(chances[n] for n in hypothesis.ids)
-        return SEPARATOR.join(labels), LabelsAnswer(labels, probabilities, {self.symbols[n]: chances[n] for n in order})
-
-    def unknown(self, value: Value) -> tuple[str, ...]:
-        """The labels that training has not shown."""
-        return tuple(label for label in _labels(value) if label not in self._index)
-
-    def extend(self, values: Iterable[Value]) -> tuple[LabelsTarget, tuple[str, ...]]:
-        """Add new labels."""
-        found = by_count(label for value in values for label in _labels(value))
-        new = tuple(label for label in found if label not in self._index)
-        return LabelsTarget(self.options, self.symbols + new), new
-
-    def to_json(self) -> Json:
-        """Options and labels."""
-        return {"options": self.options.model_dump(mode="json"), "symbols": list(self.symbols)}
-
-    @classmethod
-    def from_json(cls, content: Json) -> LabelsTarget:
-        """The side of saved labels."""
-        return cls(LabelsOptions.model_validate(content["options"]), checked_symbols(content))
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
+        by_label, labels = self._by_label(hypothesis), tuple(self.symbols[n] for n in hypothesis.ids)
+        return SEPARATOR.join(labels), LabelsAnswer(labels, tuple(by_label[label] for label in labels), by_label)
 
     @classmethod
     def tiny(cls) -> tuple[LabelsTarget, tuple[Value, ...]]:
-        """A side of two labels."""
         values = ("news,sport", "news", "")
         return cls.fit(LabelsOptions(), values), values
-
-
-def _labels(value: Value) -> list[str]:
-    return [label for label in str(value).split(SEPARATOR) if label]

@@ -15,7 +15,7 @@ from windlass.core.errors import BundleError
 from windlass.core.options import Options
 from windlass.core.records import Answer, Hypothesis, Padded
 from windlass.data.examples import Value
-from windlass.data.sides.base import CellError, Json, SourceSide, TargetSide
+from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide
 
 
 class NumberOptions(Options):
@@ -46,12 +46,15 @@ class NumberAnswer(Answer):
 class NumberTarget(TargetSide):
     """A number, standardised for the model: (y - mean) / deviation of the training data.
 
+    A model that is trained further keeps its units.
+
     >>> side = NumberTarget.fit(NumberOptions(), ["1", "3"])
     >>> side.mean, side.deviation, side.encode("3").tolist()
     (2.0, 1.0, [1.0])
     """
 
     baselines = ("mean",)
+    no_answer = NumberAnswer()
 
     options: NumberOptions
     mean: float
@@ -59,7 +62,6 @@ class NumberTarget(TargetSide):
 
     @classmethod
     def fit(cls, options: NumberOptions, values: Iterable[Value]) -> NumberTarget:
-        """Take mean and standard deviation of the training data."""
         numbers = np.array([float(value) for value in values])
         if not len(numbers):
             return cls(options, 0.0, 1.0)
@@ -81,7 +83,6 @@ class NumberTarget(TargetSide):
         return 1
 
     def encode(self, value: Value) -> NDArray[Any]:
-        """The standardised number."""
         return np.array([(float(value) - self.mean) / self.deviation], dtype=np.float32)
 
     def collate(self, rows: Sequence[NDArray[Any]]) -> Padded:
@@ -89,45 +90,23 @@ class NumberTarget(TargetSide):
         values = torch.from_numpy(np.stack(rows))
         return Padded(values, torch.ones(values.shape, dtype=torch.bool))
 
-    def cost(self, array: NDArray[Any]) -> int:
-        """One place."""
-        return 1
-
-    @classmethod
-    def no_answer(cls) -> Answer:
-        """Nothing."""
-        return NumberAnswer()
-
-    def answer(
-        self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: tuple[str, ...] = ()
-    ) -> tuple[str, Answer]:
+    def answer(self, hypothesis: Hypothesis, source: SourceSide, value: Value, copied: Sequence[str] = ()) -> Answered:
         """The number in the units of the training data."""
         number = (hypothesis.value or 0.0) * self.deviation + self.mean
         text = f"{number:.6g}"
         return text, NumberAnswer((text,), value=number)
 
-    def unknown(self, value: Value) -> tuple[str, ...]:
-        """Nothing: any number can be predicted."""
-        return ()
-
-    def extend(self, values: Iterable[Value]) -> tuple[NumberTarget, tuple[str, ...]]:
-        """Nothing changes: a model that is trained further keeps its units."""
-        return self, ()
-
     def to_json(self) -> Json:
-        """Options, mean and deviation."""
-        return {"options": self.options.model_dump(mode="json"), "mean": self.mean, "deviation": self.deviation}
+        return super().to_json() | {"mean": self.mean, "deviation": self.deviation}
 
     @classmethod
-    def from_json(cls, content: Json) -> NumberTarget:
-        """The side of a saved mean and deviation."""
+    def from_json(cls, options: NumberOptions, content: Json) -> NumberTarget:
         mean, deviation = float(content["mean"]), float(content["deviation"])
         if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0):
             raise BundleError("damaged codec: mean and deviation must be numbers; take the file from a fresh copy")
-        return cls(NumberOptions.model_validate(content["options"]), mean, deviation)
+        return cls(options, mean, deviation)
 
     @classmethod
     def tiny(cls) -> tuple[NumberTarget, tuple[Value, ...]]:
-        """A side of numbers around 2."""
         values = ("1", "3", "2.5")
         return cls.fit(NumberOptions(), values), values

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import BeforeValidator, Field
 
-from windlass.core.fitting import Gives, Needs, Offers, Term
+from windlass.core.fitting import Gives, Offers, Term
 from windlass.core.options import Options
 from windlass.core.records import Padded, Places
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
-from windlass.data.sides.base import CellError, Json, SourceSide, text_cell
+from windlass.data.sides.base import CellError, Json, SourceSide, TokenizedSource, text_cell
 from windlass.data.sides.text import TextSource
 from windlass.data.sides.words import WordsOptions, WordsSource
 from windlass.data.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ def text_by_default(value: Any) -> Any:
 
 EachOptions = Annotated[TextOptions | WordsOptions, Field(discriminator="kind"), BeforeValidator(text_by_default)]
 """How a text of a pair can become tokens; what names no kind is text."""
-EACH: dict[str, type[TextSource] | type[WordsSource]] = {"text": TextSource, "words": WordsSource}
+EACH: dict[str, type[TokenizedSource]] = {"text": TextSource, "words": WordsSource}
 
 
 class PairOptions(Options):
@@ -54,7 +54,6 @@ class PairOptions(Options):
         yield Offers(
             f"{at} pair", f"model.encoder: <model.encoder> reads one text of {at}: pair: set model.encoder: pair"
         )
-        yield Needs("data.second", "data.second is the column of a pair's second text: name it")
 
 
 @final
@@ -69,16 +68,16 @@ class PairSource(SourceSide):
     ('a', 'dog')
     """
 
+    texts = 2
     instead: ClassVar[Mapping[str, str]] = {"bag of words": "bag of words of a pair"}
 
     options: PairOptions
-    each: TextSource | WordsSource
+    each: TokenizedSource
 
     @classmethod
     def fit(cls, options: PairOptions, values: Iterable[Value]) -> PairSource:
-        """Learn one vocabulary from both texts."""
         texts = [text for value in values for text in value]
-        return cls(options, _without_end(EACH[options.each.kind].fit(options.each, texts)))  # type: ignore[arg-type]
+        return cls(options, _without_end(EACH[options.each.kind].fit(options.each, texts)))
 
     @classmethod
     def read(cls, options: PairOptions, cell: object) -> Value:
@@ -97,7 +96,6 @@ class PairSource(SourceSide):
 
     @classmethod
     def columns(cls, value: Value) -> tuple[str, ...]:
-        """Both texts."""
         return tuple(value)
 
     @property
@@ -107,15 +105,12 @@ class PairSource(SourceSide):
 
     @property
     def vocabulary(self) -> Tokenizer:
-        """The tokenizer of both texts."""
         return self.each.vocabulary
 
     def with_words(self, words: Iterable[str], most: int) -> PairSource:
-        """Give words of vectors ids."""
         return replace(self, each=self.each.with_words(words, most))
 
     def encode(self, value: Value) -> Arrays:
-        """The arrays of both texts."""
         arrays = self.each.encode(value[0])
         arrays.update((_second(name), array) for name, array in self.each.encode(value[1]).items())
         return arrays
@@ -136,31 +131,24 @@ class PairSource(SourceSide):
         return replace(first, parts={"second": second})
 
     def unknown(self, value: Value) -> tuple[str, ...]:
-        """What in either text training has not shown."""
         return tuple(dict.fromkeys(piece for text in value for piece in self.each.unknown(text)))
 
     def extend(self, values: Iterable[Value]) -> tuple[PairSource, tuple[str, ...]]:
-        """Add the tokens of new pairs."""
         each, new = self.each.extend([text for value in values for text in value])
         return PairSource(self.options, each), new
 
     def random_values(self, count: int) -> list[Value]:
-        """Pairs of made-up texts."""
         return [*pairwise(self.vocabulary.random_texts(count))]
 
     def to_json(self) -> Json:
-        """Options and the side of each text."""
-        return {"options": self.options.model_dump(mode="json"), "each": self.each.to_json()}
+        return super().to_json() | {"each": self.each.to_json()}
 
     @classmethod
-    def from_json(cls, content: Json) -> PairSource:
-        """The side of saved pairs."""
-        options = PairOptions.model_validate(content["options"])
-        return cls(options, _without_end(EACH[options.each.kind].from_json(content["each"])))
+    def from_json(cls, options: PairOptions, content: Json) -> PairSource:
+        return cls(options, _without_end(EACH[options.each.kind].from_json(options.each, content["each"])))
 
     @classmethod
     def tiny(cls) -> tuple[PairSource, tuple[Value, ...]]:
-        """A side of a few words, with their letters."""
         values = (("a cat sleeps", "an animal rests"), ("a dog", "a cat"), ("zebras", "a dog"))
         return cls.fit(PairOptions(each={"kind": "words", "min_count": 1}), values[:2]), values
 
@@ -170,5 +158,5 @@ def _second(name: str) -> str:
     return "second" if name == "source" else f"second_{name}"
 
 
-def _without_end(each: TextSource | WordsSource) -> TextSource | WordsSource:
-    return replace(each, end=False) if isinstance(each, TextSource) else each
+def _without_end(each: TokenizedSource) -> TokenizedSource:
+    return replace(each, end_mark=False) if isinstance(each, TextSource) else each

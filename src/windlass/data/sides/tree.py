@@ -51,6 +51,5 @@ class TreeTarget(WrittenTarget):
 
     @classmethod
     def tiny(cls) -> tuple[TreeTarget, tuple[Value, ...]]:
-        """A side of two trees."""
         trees = ("(S (NP (DT the) (NN cat)) (VP runs))", "(S (NP (NN dogs)) (VP (VB run)))")
         return cls.fit(TextOptions(tokens="tree"), trees), trees

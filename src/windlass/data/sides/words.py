@@ -18,7 +18,7 @@ from windlass.data.cutting import cut
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad, pad_nested
-from windlass.data.sides.base import Json, TokenizedSource, ids, texts_cell
+from windlass.data.sides.base import Json, TokenizedSource, ids
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import CharacterTokens, TextOptions, WordTokens
 
@@ -74,7 +74,6 @@ class WordsSource(TokenizedSource):
 
     @classmethod
     def fit(cls, options: WordsOptions, values: Iterable[Value]) -> WordsSource:
-        """Choose words and letters from the training data."""
         form = options.normal_form
         tokens = WordTokens(min_count=options.min_count)
         empty = cls(
@@ -88,16 +87,7 @@ class WordsSource(TokenizedSource):
             words.update(empty.tokenizer.cut(" ".join(map(_without_space, row))))
             for word in row:
                 letters.update(empty.letters.cut(word))
-        return cls(
-            Tokenizer.of_counts(empty.tokenizer.options, words),
-            options,
-            Tokenizer.of_counts(empty.letters.options, letters),
-        )
-
-    @classmethod
-    def read(cls, options: WordsOptions, cell: object) -> Value:
-        """A text, or a list of its words."""
-        return texts_cell(cell)
+        return cls(empty.tokenizer.with_counts(words), options, empty.letters.with_counts(letters))
 
     @classmethod
     def split(cls, options: WordsOptions, value: Value) -> tuple[str, ...]:
@@ -112,7 +102,6 @@ class WordsSource(TokenizedSource):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many words and letters there are."""
         letters = {"characters": len(self.letters)} if self.options.characters else {}
         return super().sizes | letters
 
@@ -135,7 +124,6 @@ class WordsSource(TokenizedSource):
         return found if len(found) <= most else found[: most - most // 2] + found[len(found) - most // 2 :]
 
     def encode(self, value: Value) -> Arrays:
-        """The ids of the words and, if set, of the letters of each."""
         found = [self._read(word) for word in self.words(value)]
         arrays = {"source": ids([number for number, _ in found])}
         if self.options.characters:
@@ -175,29 +163,20 @@ class WordsSource(TokenizedSource):
         return tuple(dict.fromkeys(word for word in words if self._read(word)[0] == UNK))
 
     def extend(self, values: Iterable[Value]) -> tuple[WordsSource, tuple[str, ...]]:
-        """Add new words and letters."""
         rows = [self.words(value) for value in values]
         words, new = self.tokenizer.extend(" ".join(map(_without_space, row)) for row in rows)
         letters, more = self.letters.extend(word for row in rows for word in row)
         return WordsSource(words, self.options, letters), new + (more if self.options.characters else ())
 
     def to_json(self) -> Json:
-        """Options, words and letters."""
-        return {
-            "options": self.options.model_dump(mode="json"),
-            "words": self.tokenizer.to_json(),
-            "letters": self.letters.to_json(),
-        }
+        return super().to_json() | {"words": self.tokenizer.to_json(), "letters": self.letters.to_json()}
 
     @classmethod
-    def from_json(cls, content: Json) -> WordsSource:
-        """The side of saved words and letters."""
-        options = WordsOptions.model_validate(content["options"])
+    def from_json(cls, options: WordsOptions, content: Json) -> WordsSource:
         return cls(Tokenizer.from_json(content["words"]), options, Tokenizer.from_json(content["letters"]))
 
     @classmethod
     def tiny(cls) -> tuple[WordsSource, tuple[Value, ...]]:
-        """A side of a few words."""
         values = (("the", "cat", "runs"), ("dogs", "run"), "The zebra!")
         return cls.fit(WordsOptions(min_count=1), values[:2]), values
 

@@ -1,0 +1,233 @@
+"""What `predict` reads: lines of text, or the source column of a table; a file, or stdin as it comes."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from windlass.bundle import Bundle
+from windlass.commands.shared import data_options
+from windlass.core.errors import DataError, WindlassError, nearest
+from windlass.data import tables
+from windlass.data.examples import Value
+from windlass.data.files import STDIN, lines, undecoded
+from windlass.data.findings import Findings
+from windlass.data.readers import DataOptions
+from windlass.data.sides import SourceSide
+from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
+
+PORTION = 1000
+"""Inputs that are predicted at once, if so many are there."""
+
+Note = Callable[[str], None]
+
+
+class Input(NamedTuple):
+    """One input: its line, its text as it was given, and its value.
+
+    >>> Input(1, "cat", "cat").line
+    1
+    """
+
+    line: int
+    text: object
+    value: Value
+
+
+def input_options(bundle: Bundle, over: dict[str, Any]) -> DataOptions:
+    """Return how inputs are read: the columns of the training data, overridden by flags; there is no target.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> input_options(Bundle.new(Recipe(), Sides.tiny()), {"source": "2"}).source
+    2
+    """
+    anew: dict[str, Any] = {"target": None, "alignment": None, "format": "auto", "header": "auto", "separator": "auto"}
+    if bundle.task.turns:
+        anew["source"] = None  # a line is a dialog
+    return data_options(anew | over, bundle.recipe)
+
+
+def portions(items: Iterable[Input], live: bool) -> Iterator[list[Input]]:
+    """Yield inputs in portions; `live`, all that are there so far, so that output does not wait for more input.
+
+    >>> [len(part) for part in portions(iter([Input(1, "a", "a"), Input(2, "b", "b")]), live=False)]
+    [2]
+    """
+    if not live:
+        each = iter(items)
+        while part := list(islice(each, PORTION)):
+            yield part
+        return
+    queue: SimpleQueue[Input | BaseException | None] = SimpleQueue()
+
+    def fill() -> None:
+        try:
+            for item in items:
+                queue.put(item)
+            queue.put(None)
+        except BaseException as error:
+            queue.put(error)
+
+    Thread(target=fill, daemon=True).start()
+    while True:
+        part, last = _ready(queue)
+        if part:
+            yield part
+        if isinstance(last, BaseException):
+            raise last
+        if last is None:
+            return
+
+
+def _ready(queue: SimpleQueue[Input | BaseException | None]) -> tuple[list[Input], Input | BaseException | None]:
+    """All inputs that are there, at least one; and what came last."""
+    part: list[Input] = []
+    item = queue.get()
+    while isinstance(item, Input):
+        part.append(item)
+        if len(part) == PORTION:
+            break
+        try:
+            item = queue.get_nowait()
+        except Empty:
+            break
+    return part, item
+
+
+def read_inputs(
+    file: str, side: SourceSide, options: DataOptions, asked: bool, note: Note, strip: bool = True
+) -> Iterator[Input]:
+    """Yield the inputs of a file, or of stdin for "-"; whatever had to be repaired is noted.
+
+    A table is told by its name, by columns that are `asked` for, or by its rows. Lines are stripped of surrounding
+    spaces unless `strip` is false, for outputs that refer to character offsets. A text of more characters than the
+    model has seen is truncated: it could take hours.
+
+    >>> import pathlib, tempfile
+    >>> from windlass.data.sides.text import TextSource
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.csv"
+    >>> _ = path.write_text("id,review,stars\\n1,what fun,5\\n2,what a bore,1\\n")
+    >>> options, side = DataOptions(source="review", target="stars"), TextSource.tiny()[0]
+    >>> [item.value for item in read_inputs(str(path), side, options, False, print)]
+    ['what fun', 'what a bore']
+    """
+    wanted: dict[str, tables.Column] = {"source": options.source or 1}
+    if side.texts > 1:
+        wanted["second"] = options.second or 2
+    rows: Iterator[tuple[int, list[object]]] | None = None
+    numbered: Iterator[tuple[int, str]] = iter(())
+    if file == STDIN and options.format not in ("jsonl", "parquet", "labelled"):
+        numbered, rows = _from_stdin(options, wanted, asked, note)
+    elif asked or tables.suffix(file) in tables.ENDINGS or _tabbed(file, options):
+        rows = _from_table(file, options, wanted, note)
+    else:
+        numbered = lines(file, Findings(), options.encoding)
+    where = "stdin" if file == STDIN else file
+    for line, cells in rows or ():
+        texts = [_cut(f"{where}:{line}", _plain(cell), options.max_length, note) for cell in cells]
+        given = texts[0] if len(texts) == 1 else tuple(texts)
+        yield Input(line, given, side.read(side.options, given))
+    for line, text in numbered:
+        if undecoded(text):
+            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown")
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, options.max_length * side.texts, note))
+        if side.texts > 1 and text and text.count("\t") != 1:
+            raise WindlassError(f"line {line}: a pair is two texts separated by one tab, not {text[:60]!r}")
+        yield Input(line, text, side.from_line(side.options, text))
+
+
+def _cut(where: str, text: object, longest: int, note: Note) -> object:
+    if not isinstance(text, str) or len(text) <= longest:
+        return text
+    note(f"{where}: {len(text):,} characters, truncated to {longest:,}")
+    return text[:longest]
+
+
+def _plain(cell: object) -> object:
+    if cell is None or cell is tables.MISSING:
+        return ""
+    return cell.strip() if isinstance(cell, str) else cell
+
+
+def _from_table(
+    file: str, options: DataOptions, wanted: dict[str, tables.Column], note: Note
+) -> Iterator[tuple[int, list[object]]]:
+    """The source cells of the rows of a table."""
+    sheet = tables.sheet(file, options.model_copy(update={"source": None, "second": None}), Findings())
+    for text in sheet.notes:
+        note(text)
+    if sheet.names is None and sheet.width <= len(wanted):
+        wanted = dict(zip(wanted, range(1, len(wanted) + 1), strict=True))  # a table of inputs alone
+    for column in wanted.values():
+        if sheet.names is None and isinstance(column, str):
+            raise DataError(f"{file}: no header, and the model reads column {column!r}: choose a number by --source")
+        if isinstance(column, int) and column > sheet.width:
+            raise DataError(f"{file}: no column {column}, which the model reads: choose another by --source")
+        if isinstance(column, str) and sheet.names is not None and column not in sheet.names:
+            raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names)}")
+    return ((line, [cells[part] for part in wanted]) for line, cells in sheet.read(wanted))
+
+
+def _tabbed(file: str, options: DataOptions) -> bool:
+    if options.format not in ("auto", "tsv", "csv"):
+        return False
+    sample = [text for _, text in islice(lines(file, Findings(), options.encoding), SAMPLE)]
+    separator, share = find_separator(sample, "\t")
+    return separator == "\t" and share >= 0.9
+
+
+# ---------------------------------------------------------------- stdin, line by line
+
+
+def _stdin() -> Iterator[tuple[int, str]]:
+    for number, raw in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
+        yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+def _from_stdin(
+    options: DataOptions, wanted: dict[str, tables.Column], asked: bool, note: Note
+) -> tuple[Iterator[tuple[int, str]], Iterator[tuple[int, list[object]]] | None]:
+    """Lines of text, or else rows of a table: what is not said is told by the first line, as the next may take long."""
+    numbered = _stdin()
+    first = next(numbered, None)
+    if first is None:
+        return numbered, None
+    every, columns = chain([first], numbered), list(wanted.values())
+    by_name = [column for column in columns if isinstance(column, str)]
+    usual = "," if options.format == "csv" else "\t"
+    marks = [usual, *SEPARATORS.values()] if options.separator == "auto" else [options.separator]
+    for mark in (SEPARATORS.get(name, name) for name in marks):
+        names = [cell.strip() for cell in next(split_rows([first[1]], mark), [])]
+        if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
+            if not asked:
+                note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
+            places = [names.index(c) if isinstance(c, str) else c - 1 for c in columns]
+            return iter(()), _cells(numbered, mark, places)
+    if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
+        return every, None
+    if by_name and asked:
+        raise DataError(f"stdin:1: no column is called {by_name[0]!r}: choose its number by --source")
+    if not asked:
+        note("stdin: lines have columns, of which one is read as input; else: --source, --format")
+    mark = SEPARATORS.get(marks[0], marks[0])
+    return iter(()), _cells(every, mark, [0 if isinstance(c, str) else c - 1 for c in columns])
+
+
+def _cells(
+    numbered: Iterator[tuple[int, str]], separator: str, places: list[int]
+) -> Iterator[tuple[int, list[object]]]:
+    """Some cells of each row, as soon as its line has come."""
+    if separator == "\t":
+        rows: Iterator[list[str]] = (text.split("\t") for _, text in numbered)
+    else:
+        rows = csv.reader((text + "\n" for _, text in numbered), delimiter=separator)
+    for line, row in enumerate(rows, 1):
+        yield line, [row[place] if place < len(row) else "" for place in places]

@@ -1,0 +1,165 @@
+"""Recognise what a file holds: the columns of a table, tagged words, trees, dialogs, labelled lines or running text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from statistics import mean
+
+from windlass.core.errors import DataError
+from windlass.data import conll, tables, treebank
+from windlass.data.files import lines
+from windlass.data.findings import Findings
+from windlass.data.readers import DataOptions, DataPath
+from windlass.data.recognise import ColumnSample, Recognised, columns_for, recognise
+from windlass.data.sides import SideOptions
+from windlass.data.sniff import SAMPLE, find_separator
+
+TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances")
+"""Keys of the turns of a dialog."""
+_TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
+
+
+def samples(path: DataPath, options: DataOptions) -> list[ColumnSample]:
+    """Return the columns of a table or of line-parallel files, some rows of them.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
+    >>> _ = path.write_text("word,ipa\\ncat,kæt\\ndog,dɒɡ\\n")
+    >>> [(column.name, column.texts) for column in samples(path, DataOptions())]
+    [('word', ['cat', 'dog']), ('ipa', ['kæt', 'dɒɡ'])]
+    """
+    paths = tables.several(path)
+    if len(paths) > 1:
+        each = [[line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)] for name in paths]
+        shortest = min(map(len, each))
+        return [ColumnSample(number, None, cells[:shortest]) for number, cells in enumerate(each[:2], 1)]
+    sheet = tables.sheet(paths[0], options, Findings())
+    names: list[str | None] = [*sheet.names] if sheet.names else [None] * sheet.width
+    columns: dict[str, tables.Column] = {str(number): number for number in range(1, len(names) + 1)}
+    if sheet.format == "labelled":
+        columns = {"source": 1, "target": 2}
+    rows = [cells for _, cells in islice(sheet.read(columns), SAMPLE)]
+    keys = list(columns)
+    return [
+        ColumnSample(number, name or None, [row[key] for row in rows])
+        for number, (name, key) in enumerate(zip(names, keys, strict=True), 1)
+    ]
+
+
+def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
+    """Recognise the task of a file.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "opinions.txt"
+    >>> _ = path.write_text("__label__good what fun\\n__label__bad what a bore\\n" * 20)
+    >>> recognise_file(path, DataOptions())
+    Recognised(task='classify', data={'format': 'labelled'}, reason='its lines begin with __label__', alternatives=())
+    """
+    paths = tables.several(path)
+    name = paths[0]
+    if len(paths) > 1:
+        return replace(recognise(samples(path, options), ",".join(paths)), data={})
+    suffix = tables.suffix(name)
+    if options.format in ("conll", "conllu") or (options.format == "auto" and conll.form(name, "auto", SideOptions())):
+        return Recognised("tag", {}, "it has a word and its tag a line")
+    if treebank.is_treebank(name, options.format):
+        return Recognised("parse", {}, "it holds trees in brackets", ("unparse",))
+    if options.format == "auto" and suffix not in tables.ENDINGS:
+        found = _recognise_text([line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)])
+        if found is not None:
+            return found
+    if options.format == "labelled":
+        return Recognised("classify", {}, "its lines are a label and a text")
+    columns = samples(path, options)
+    if (turns := _turns(columns)) is not None:
+        return Recognised("reply", {"source": turns.column}, f"{turns.called} holds the turns of dialogs")
+    if suffix in (".tsv", ".tab") and _ragged(columns):
+        return Recognised("reply", {}, "its lines have as many columns as a dialog has turns", ("text",))
+    return recognise(columns, name, chosen(options))
+
+
+def chosen(options: DataOptions) -> dict[str, tables.Column]:
+    """Return the columns that a user has chosen.
+
+    >>> chosen(DataOptions(target="ipa"))
+    {'target': 'ipa'}
+    """
+    columns = {"source": options.source, "second": options.second, "target": options.target}
+    return {part: column for part, column in columns.items() if column is not None}
+
+
+def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, target: str) -> dict[str, tables.Column]:
+    """Return the columns of a table for a task that is known; none where the file has no columns to choose.
+
+    >>> known_columns("a.conllu", DataOptions(), SideOptions(source="words", target="tags"), "tags")
+    {}
+    """
+    paths = tables.several(path)
+    special = options.format in ("parallel", "conll", "conllu", "trees", "labelled")
+    if len(paths) > 1 or special or treebank.is_treebank(paths[0], options.format):
+        return {}
+    if conll.form(paths[0], options.format, sides):
+        return {}
+    return columns_for(target, sides.source_side.texts, samples(path, options))
+
+
+def _recognise_text(texts: Sequence[str]) -> Recognised | None:
+    """What lines hold that are not called a table; None for a table all the same."""
+    filled = [text for text in texts if text.strip()]
+    if not filled:
+        raise DataError("there is nothing in it but blank lines; give a file with at least one example")
+    labelled = [text for text in filled if tables.FASTTEXT in text]
+    if len(labelled) > 0.9 * len(filled):
+        several = any(text.count(tables.FASTTEXT) > 1 for text in labelled)
+        task = "multilabel" if several else "classify"
+        return Recognised(task, {"format": "labelled"}, f"its lines begin with {tables.FASTTEXT}")
+    whole = "".join(filled)
+    if sum(map(bool, map(_TREE.match, filled))) and filled[0].lstrip().startswith("("):
+        balance = abs(whole.count("(") - whole.count(")"))
+        if balance <= whole.count("(") / 50 and whole.count("(") > 2 * len(filled):
+            return Recognised("parse", {"format": "trees"}, "it holds trees in brackets", ("unparse",))
+    form = _word_columns(texts)
+    if form is not None:
+        reason = "it has a word and its tag a line, and blank lines between sentences"
+        return Recognised("tag", {"format": form}, reason)
+    if find_separator(filled, "\t")[1] >= 0.9:
+        return None
+    first = Counter(text.split(" ", 1)[0] for text in filled if " " in text)
+    repeated = sum(count for count in first.values() if count > 1)
+    if repeated >= 0.98 * len(filled) and 2 <= len(first) <= max(2, len(filled) / 20) and mean(map(len, first)) > 1:
+        reason = f"its lines begin with one of {len(first)} labels"
+        return Recognised("classify", {"format": "labelled"}, reason, ("lm",))
+    return Recognised("lm", {}, "it is running text, with no columns")
+
+
+def _word_columns(texts: Sequence[str]) -> str | None:
+    """The form of words and tags in columns, with blank lines between sentences."""
+    plain = [text for text in texts if not text.startswith(("#", "-DOCSTART-"))]
+    rows = [text.split("\t") if "\t" in text else text.split() for text in plain if text.strip()]
+    blank = sum(not text.strip() for text in plain)
+    if not rows or blank < len(rows) / 100 or blank > len(rows) / 1.5:
+        return None
+    width, most = Counter(map(len, rows)).most_common(1)[0]
+    if width < 2 or most < 0.95 * len(rows) or any(len(cell.split()) > 1 for row in rows for cell in row[:2]):
+        return None
+    if width == 10 and sum(row[0][:1].isdigit() for row in rows) > 0.9 * len(rows):
+        return "conllu"
+    tags = Counter(row[1] for row in rows if len(row) > 1)
+    return "conll" if len(tags) <= max(2, len(rows) / 10) or width > 2 else None
+
+
+def _turns(columns: Sequence[ColumnSample]) -> ColumnSample | None:
+    return next((c for c in columns if c.lists and (c.name or "").lower() in TURNS), None)
+
+
+def _ragged(columns: Sequence[ColumnSample]) -> bool:
+    """Whether rows end at different columns, as dialogs do that have a turn a column."""
+    if len(columns) < 4:
+        return False
+    filled = [sum(c is not tables.MISSING for c in row) for row in zip(*(c.cells for c in columns), strict=True)]
+    _, most = Counter(filled).most_common(1)[0]
+    return most < 0.8 * len(filled)

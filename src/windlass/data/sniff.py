@@ -1,0 +1,143 @@
+"""What separates the columns of a table, and whether its first row is a header: told by all rows of a sample."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+
+SAMPLE = 20_000
+"""Rows that a table is judged by: enough to meet every label of a sorted file of usual size."""
+
+SEPARATORS = {"tab": "\t", "semicolon": ";", "pipe": "|", "comma": ","}
+"""Separators by name, the one that is rarest in text first."""
+
+SOURCE_NAMES = """
+source src input text sentence word words tokens token form spelling orthography grapheme graphemes headword lemma entry
+latin roman native english review comment tweet message post body content document article abstract utterance query
+question name premise description wort satz mot phrase texte palabra texto
+sentence1 sentence_1 sentence_a text1 text_1 text_a question1 question_1 s1 first
+""".split()
+SECOND_NAMES = """
+hypothesis second sentence2 sentence_2 sentence_b text2 text_2 text_b question2 question_2 s2 passage paraphrase
+""".split()
+TARGET_NAMES = """
+target tgt trg output label gold_label gold class category sentiment polarity intent topic genre language lang gender
+spam emotion stance judgment judgement entailment entailment_judgment labels categories topics tags tag pos upos xpos
+ner pos_tags ner_tags pronunciation ipa xsampa x-sampa sampa arpabet phonemes phones phonetic transcription
+transliteration translation summary headline reply response answer score relatedness relatedness_score similarity
+rating stars grade y german french spanish devanagari aussprache prononciation klasse kategorie etiqueta
+""".split()
+ID_NAMES = "id idx index uid uuid guid key nr no num row line file url date".split()
+OTHER_NAMES = "split set fold freq frequency count weight length author user notes".split()
+_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *OTHER_NAMES))
+_NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
+_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
+
+
+def plain_name(name: str) -> str:
+    """A column's name as the lists of names have it.
+
+    >>> plain_name(" Gold Label"), plain_name("IPA (broad)")
+    ('gold_label', 'ipa')
+    """
+    return "_".join(re.split("[,(]", name.lower())[0].split())
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number.
+
+    >>> is_number("4.5"), is_number("4 apples")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def split_rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
+    """Split lines into cells, with the quotes of csv unless a tab separates them.
+
+    >>> list(split_rows(['a,"b,c"'], ","))
+    [['a', 'b,c']]
+    """
+    if separator == "\t":
+        yield from (line.split("\t") for line in lines)
+        return
+    with suppress(csv.Error):  # what is malformed is told when it is read
+        yield from csv.reader((line + "\n" for line in lines), delimiter=separator)
+
+
+def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
+    """Return what separates the columns, and the share of rows that agree on their number.
+
+    The separator that gives the most rows the same number of columns wins; of equals, the one that is rarest in text. A
+    mark with a space behind it is taken for punctuation, unless nothing else separates the columns of a csv.
+
+    >>> find_separator(["Headword;IPA, broad", "cat;kæt", "dog;dɒɡ"], usual=",")
+    (';', 1.0)
+    >>> find_separator(["Well, yes.", "Oh, no."], usual="\\t")
+    ('\\t', 0.0)
+    """
+    filled = [line for line in islice(lines, SAMPLE) if line.strip()]
+    shares: dict[str, float] = {}
+    spaced_usual = 0.0
+    for separator in sorted(SEPARATORS.values(), key=lambda mark: mark != usual and len(filled) < 10):
+        widths = Counter(len(cells) for cells in split_rows(filled, separator) if cells)
+        agreed = max((count for width, count in widths.items() if width > 1), default=0)
+        marks, spaced = (sum(line.count(mark) for line in filled) for mark in (separator, separator + " "))
+        if separator == "\t" or 2 * spaced < marks:
+            shares[separator] = agreed / max(1, widths.total())
+        elif separator == usual:
+            spaced_usual = agreed / max(1, widths.total())
+    best = max(shares.values(), default=0.0)
+    if not best:
+        return usual, spaced_usual
+    return next((separator, share) for separator, share in shares.items() if share >= best - 0.02)
+
+
+def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
+    """Return why a first row is a header, or None if it looks like those below.
+
+    >>> is_header(["word", "ipa"], [["cat", "kæt"]])
+    'these are names of columns'
+    >>> is_header(["Satz", "Klang"], [["so viel Zeit muss sein", "1"], ["das ist gut", "0"]] * 9)
+    'column 1 holds several words below'
+    >>> is_header(["cat", "kæt"], [["dog", "dɒɡ"]])
+    """
+    cells = [" ".join(cell.split()) for cell in first]
+    named = [cell for cell in cells if cell]
+    if not named or len(set(named)) < len(named) or not all(map(_NAME.fullmatch, named)):
+        return None
+    known = [plain_name(cell) in _KNOWN or plain_name(cell).endswith("_id") for cell in named]
+    if all(known) or (sum(known) >= 2 and 2 * sum(known) > len(known)):
+        return "these are names of columns" if len(named) > 1 else "this is a name of a column"
+    columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(cells))]
+    if any(cell in below and len(set(below)) < len(below) / 2 for cell, below in zip(cells, columns, strict=True)):
+        return None  # one of the labels
+    for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
+        below = [text for text in below if text]
+        if cell and len(below) >= 5 and (why := _unlike(cell, below)):
+            return f"column {place} holds {why} below"
+    return None
+
+
+def _unlike(cell: str, below: Sequence[str]) -> str | None:
+    """How a cell differs from those below it: from nearly all of them, and from each of the first ten."""
+
+    def differ(alike: Callable[[str], bool]) -> bool:
+        return alike(cell) and sum(map(alike, below)) <= len(below) / 50 and not any(map(alike, below[:10]))
+
+    if differ(lambda text: not is_number(text)):
+        return "numbers"
+    counts, letters = Counter(below), set("".join(below))
+    if len(below) >= 20 and cell not in counts and len(counts) <= len(below) / 10 and min(counts.values()) > 1:
+        return f"{len(counts)} labels"
+    if len(cell) < 25 and differ(lambda text: len(text.split()) < 2) and len(cell) > 2:
+        return "several words"
+    if len(below) >= 20 and (
+        differ(str.isascii) or sum(c.isalpha() and c not in letters for c in cell) > len(cell) / 2
+    ):
+        return "other letters"
+    return None
