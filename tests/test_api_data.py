@@ -56,6 +56,14 @@ def test_all_ways_to_hold_the_same_data_train_the_same_model():
     assert fit([(text, np.int64(label)) for text, label in pairs]).predict(TEXTS) == first
 
 
+def test_columns_are_found_by_what_they_hold():
+    more = {"label": LABELS * 2, "when": range(32), "some": [f"{text} {n}" for n, text in enumerate(TEXTS * 2)]}
+    recipe = fit(pd.DataFrame(more), settings=SMALL | {"train.epochs": 1}).bundle.recipe
+    assert (recipe.data.source, recipe.data.target) == ("some", "label")
+    with pytest.raises(DataError, match="give a dev file"):
+        windlass.fit(pd.DataFrame({"text": [], "label": []}), task="classify", quiet=True)
+
+
 def test_labels_come_back_as_text():
     names = dict(fit(list(zip(TEXTS, np.array(LABELS) > 0, strict=True))).predict("good film")[0].answer.by_label())
     assert set(names) == {"True", "False"}
@@ -84,6 +92,9 @@ def test_a_language_model_reads_texts_from_a_column():
     settings = {"train.epochs": 1, "model.decoder.size": 8, "train.processes": 1, "samples": None}
     table = {"n": list(range(16)), "text": TEXTS}
     one = windlass.fit(table, table, task="lm", target="text", settings=settings, quiet=True)
+    assert windlass.fit({"text": TEXTS}, TEXTS, task="lm", settings=settings, quiet=True).score(["a"]) == one.score(
+        ["a"]
+    )
     other = windlass.fit(iter([*TEXTS, None]), TEXTS, task="lm", settings=settings, quiet=True)
     assert one.score(TEXTS[:2]) == other.score(TEXTS[:2])
     with pytest.raises(RecipeError, match="a language model has no source: name the column of its texts as target"):

@@ -25,6 +25,7 @@ from windlass.experiment.data import (
     choose_columns,
     describe_skipped,
     read_examples,
+    sides_of,
     with_columns,
 )
 from windlass.experiment.run import Data, apply_suggestions, as_data, load_baseline, read_data, run, save_baseline
@@ -237,7 +238,7 @@ def fit(
 
 
 def _source_columns(recipe: Recipe) -> Columns:
-    second = {} if recipe.data.second is None else {"second": recipe.data.second}
+    second = {"second": recipe.data.second} if sides_of(recipe).source_side.texts > 1 else {}
     return {"source": recipe.data.source, **second}
 
 

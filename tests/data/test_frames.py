@@ -16,7 +16,7 @@ from windlass.data.frames import as_frame, as_inputs, as_items, pick_columns, re
 
 COLUMNS = {"id": [7, 8], "text": ["good", "bad"], "label": [1, None]}
 ROWS = [(7, "good", 1), (8, "bad", None)]
-PAIR = {"source": 1, "target": 2}
+PAIR = {"source": None, "target": None}
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_what_is_not_understood_says_where_and_how_to_mend_it(data, said):
 def test_columns_are_chosen_by_name_and_the_others_in_order():
     frame = as_frame(pd.DataFrame({"Unnamed: 0": [0], "label": [1], "doc_id": [3], "text": ["a"]}))
     assert pick_columns(frame, PAIR) == {"source": "label", "target": "text"}
-    assert pick_columns(frame, {"source": "text", "target": 2}) == {"source": "text", "target": "label"}
+    assert pick_columns(frame, {"source": "text", "target": None}) == {"source": "text", "target": "label"}
     assert pick_columns(frame, {"source": 4, "target": 2}) == {"source": "text", "target": "label"}
     with pytest.raises(DataError, match="no column 9; there are 4"):
-        pick_columns(frame, {"source": 9, "target": 2})
+        pick_columns(frame, {"source": 9, "target": None})
     twice = as_frame(pd.DataFrame([["a", "b", "c"]], columns=["x", "x", "y"]))
     with pytest.raises(DataError, match="2 columns are called 'x'"):
         pick_columns(twice, {"source": "x", "target": "y"})
@@ -119,10 +119,10 @@ def test_columns_are_chosen_by_name_and_the_others_in_order():
 def test_inputs_are_items_or_the_cells_of_columns():
     table = {"key": ["a", None], "other": ["b", "c"]}
     assert as_inputs(pd.DataFrame(table), {"source": "key"}) == ["a", ""]
-    assert as_inputs(pl.DataFrame(table), {"source": 1, "second": 2}) == [("a", "b"), (None, "c")]
+    assert as_inputs(pl.DataFrame(table), {"source": None, "second": None}) == [("a", "b"), (None, "c")]
     assert as_inputs(pd.Series(["a", None]), {"source": "key"}) == ["a", ""]
-    assert as_inputs(np.array([["a"], ["b"]]), {"source": 1}) == ["a", "b"]
-    assert as_inputs([["a", "cat"]], {"source": 1}) == [["a", "cat"]]
+    assert as_inputs(np.array([["a"], ["b"]]), {"source": None}) == ["a", "b"]
+    assert as_inputs([["a", "cat"]], {"source": None}) == [["a", "cat"]]
 
 
 def test_no_library_of_tables_is_imported():

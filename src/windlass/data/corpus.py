@@ -43,9 +43,9 @@ class CorpusReader(ABC):
     ) -> ReadResult:
         """Read a file. Running text is read `whole`, or line by line; `keep` holds examples in memory or on disk."""
 
-    def columns(self, options: DataOptions) -> dict[str, int | str]:
-        """The columns that a table must have, by the part of an example."""
-        second = {} if options.second is None else {"second": options.second}
+    def columns(self, options: DataOptions, sides: SideOptions) -> dict[str, int | str | None]:
+        """The columns that a table must have, by the part of an example; those that are not chosen are None."""
+        second = {"second": options.second} if sides.source_side.texts > 1 else {}
         return {"source": options.source, **second, "target": options.target}
 
     @abstractmethod
@@ -83,7 +83,7 @@ class _Examples(CorpusReader):
 
     def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
         options = options or DataOptions()
-        rows = read_columns(as_frame(items, name), self.columns(options), name)
+        rows = read_columns(as_frame(items, name), self.columns(options, sides), name)
         examples, found = list[Example](), Findings(strict=options.strict)
         for n, row in enumerate(rows, 1):
             try:
@@ -149,12 +149,12 @@ class _RunningText(CorpusReader):
             raise DataError(f"{', '.join(map(str, path))}: running text is one file, not several side by side")
         return read_texts(path, options, whole)
 
-    def columns(self, options: DataOptions) -> dict[str, int | str]:
-        return {"target": options.target if isinstance(options.target, str) else 1}
+    def columns(self, options: DataOptions, sides: SideOptions) -> dict[str, int | str | None]:
+        return {"target": options.target}
 
     def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
         options = options or DataOptions()
-        rows = read_columns(as_frame(items, name), self.columns(options), name)
+        rows = read_columns(as_frame(items, name), self.columns(options, sides), name)
         return _some_usable(from_memory((row["target"] for row in rows), name, options.strict))
 
     def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:

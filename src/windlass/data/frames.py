@@ -13,8 +13,8 @@ from typing import Any
 from windlass.core.errors import DataError, nearest
 
 Row = tuple[object, ...]
-Columns = Mapping[str, int | str]
-"""The columns of the parts of an example (source, second, target), by name or by number from 1."""
+Columns = Mapping[str, int | str | None]
+"""The columns of the parts of an example (source, second, target), by name or by number from 1; None: not chosen."""
 
 EXPECTED = "give pairs of a source and a target, a data frame, a list of dicts, or a dict of columns"
 _IDS = frozenset({"", "id", "idx", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnamed: 0", "level_0"})
@@ -55,9 +55,9 @@ def as_frame(data: Any, name: str = "data") -> Frame:
 def as_inputs(data: Any, columns: Columns, name: str = "inputs") -> list[Any]:
     """The inputs to predict for: the items of a list, a series or an iterator, or the cells of a table's columns.
 
-    >>> as_inputs(["good", None], {"source": 1}), as_inputs([["a", "cat"]], {"source": 1})
+    >>> as_inputs(["good", None], {"source": None}), as_inputs([["a", "cat"]], {"source": None})
     (['good', ''], [['a', 'cat']])
-    >>> as_inputs({"id": [7], "text": ["good"]}, {"source": 1})
+    >>> as_inputs({"id": [7], "text": ["good"]}, {"source": None})
     ['good']
     """
     table = as_table(data, name)
@@ -176,23 +176,20 @@ def _integers(cells: list[Any]) -> list[Any]:
 
 
 def pick_columns(frame: Frame, columns: Columns, name: str = "data") -> dict[str, int | str]:
-    """Choose a column for every part by name; a part that has no name yet gets the next column that is no id.
+    """Find the column of every part; one that is not chosen is the next in order, and no id.
 
-    Rows without names keep the numbers of their columns.
+    Columns without names are found by number.
 
     >>> frame = as_frame({"id": [7], "text": ["good"], "label": [1]})
-    >>> pick_columns(frame, {"source": 1, "target": 2})
+    >>> pick_columns(frame, {"source": None, "target": None})
     {'source': 'text', 'target': 'label'}
-    >>> pick_columns(frame, {"source": "txt", "target": 2}, "train")
+    >>> pick_columns(frame, {"source": "txt", "target": None}, "train")
     Traceback (most recent call last):
     windlass.core.errors.DataError: train: no column is called 'txt'; did you mean 'text'?
     """
     if frame.names is None:
-        return dict(columns)
-    chosen: dict[str, int | str] = {}
-    for number, (part, column) in enumerate(columns.items(), 1):
-        if column != number:  # else nobody chose it
-            chosen[part] = _name(frame.names, column, name)
+        return {part: c if isinstance(c, int) else n for n, (part, c) in enumerate(columns.items(), 1)}
+    chosen = {part: _name(frame.names, c, name) for part, c in columns.items() if c is not None}
     free = iter([key for key in frame.names if key not in chosen.values() and not _is_id(key)])
     for part in columns:
         if part not in chosen:
@@ -221,30 +218,26 @@ def _name(names: Sequence[str], column: int | str, name: str) -> str:
 def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator[dict[str, object]]:
     """The cells of every row by part. The two texts of a pair may be one cell of their own.
 
-    >>> parts = {"source": 1, "second": 2, "target": 3}
+    >>> parts = {"source": None, "second": None, "target": None}
     >>> list(read_columns(as_frame([("a", "b", 1), (("c", "d"), 0)]), parts))
     [{'source': 'a', 'second': 'b', 'target': 1}, {'source': ('c', 'd'), 'target': 0}]
-    >>> list(read_columns(as_frame([("a", "b", "c")], "train"), {"source": 1, "target": 2}, "train"))
+    >>> list(read_columns(as_frame([("a", "b", "c")], "train"), {"source": None, "target": None}, "train"))
     Traceback (most recent call last):
     windlass.core.errors.DataError: train row 1 has 3 cells, not 2 (source, target): ...
     """
-    columns = pick_columns(frame, columns, name)
-    if frame.names is not None:
-        places = {part: frame.names.index(str(column)) for part, column in columns.items()}
-    else:
-        numbers = enumerate(columns.items())
-        places = {part: n if isinstance(column, str) else column - 1 for n, (part, column) in numbers}
+    found, names = pick_columns(frame, columns, name), frame.names or ()
+    places = {part: c - 1 if isinstance(c, int) else names.index(c) for part, c in found.items()}
     in_order = list(places.values()) == list(range(len(places)))
     joined = {part: n for n, part in enumerate(part for part in places if part != "second")}
     for number, row in enumerate(frame.rows, 1):
         wanted = joined if "second" in places and len(row) == len(joined) else places
         if len(row) <= max(wanted.values()) or (frame.names is None and in_order and len(row) > len(wanted)):
-            raise DataError(f"{name} row {number} {_misfit(row, places, columns)}")
+            raise DataError(f"{name} row {number} {_misfit(row, places)}")
         yield {part: row[place] for part, place in wanted.items()}
 
 
-def _misfit(row: Row, places: Mapping[str, int], columns: Columns) -> str:
-    parts = f"({', '.join(columns)})"
+def _misfit(row: Row, places: Mapping[str, int]) -> str:
+    parts = f"({', '.join(places)})"
     if len(places) == 1:
         return f"has {len(row)} cells: a language model learns from texts, not from pairs: give a list of texts"
     if len(row) == 1:

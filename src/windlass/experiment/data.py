@@ -16,7 +16,9 @@ from windlass.data.examples import Example, Value, expand, frozen
 from windlass.data.findings import Finding
 from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_columns
 from windlass.data.readers import DataOptions, ReadResult
+from windlass.data.recognise import ColumnSample, columns_for
 from windlass.data.sides import CellError, SideOptions
+from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
@@ -84,17 +86,25 @@ def sides_of(recipe: Recipe) -> SideOptions:
 
 
 def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
-    """Write into the recipe which of a table's columns are the source and the target, unless it already says so.
+    """Write into the recipe which of a table's columns are the source and the target, by what they hold and in order.
 
     >>> choose_columns(Recipe(), as_frame({"id": [1], "text": ["a"], "label": ["b"]})).data.target
     'label'
     """
-    wanted = TASKS[recipe.task].reader.in_memory.columns(recipe.data)
+    wanted = _columns(recipe)
     if frame.names is None:
         _check_names(frame, wanted)
         return recipe
+    if frame.rows and "source" in wanted and not any(wanted.values()):
+        cells = zip(*frame.rows[:SAMPLE], strict=True)
+        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(frame.names, cells, strict=True), 1)]
+        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples)
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
+
+
+def _columns(recipe: Recipe) -> dict[str, int | str | None]:
+    return TASKS[recipe.task].reader.in_memory.columns(recipe.data, sides_of(recipe))
 
 
 def with_columns(recipe: Recipe, columns: Mapping[str, int | str | None], data: Frame | None = None) -> Recipe:
@@ -107,7 +117,7 @@ def with_columns(recipe: Recipe, columns: Mapping[str, int | str | None], data: 
     windlass.core.errors.RecipeError: second names the other text of a pair, but task text reads one text: leave it out
     """
     chosen = {part: column for part, column in columns.items() if column is not None}
-    if "second" in chosen and recipe.data.second is None:
+    if "second" in chosen and sides_of(recipe).source_side.texts < 2:
         what = f"task {recipe.task} reads one text"
         raise RecipeError(f"second names the other text of a pair, but {what}: leave it out")
     if "source" in chosen and TASKS[recipe.task].language_model:
@@ -144,7 +154,7 @@ def as_examples(data: Any, name: str, recipe: Recipe) -> ReadResult:
     >>> as_examples(zip(["a", "c"], ["b", None]), "dev", Recipe()).findings
     (Finding(file='dev', line=2, kind='blank', what='the target is blank', action='skipped'),)
     """
-    return TASKS[recipe.task].reader.in_memory.from_memory(data, name, sides_of(recipe), recipe.data)
+    return TASKS[recipe.task].reader.in_memory.from_memory(data, name, sides_of(recipe), recipe.data).usable()
 
 
 def as_pairs(data: Any, name: str, recipe: Recipe) -> list[tuple[Value, Value]]:
@@ -154,9 +164,9 @@ def as_pairs(data: Any, name: str, recipe: Recipe) -> list[tuple[Value, Value]]:
     Traceback (most recent call last):
     windlass.core.errors.DataError: pairs row 2: the target is missing: leave the row out
     """
-    reader, sides = TASKS[recipe.task].reader.in_memory, sides_of(recipe)
+    sides = sides_of(recipe)
     pairs: list[tuple[Value, Value]] = []
-    for n, row in enumerate(read_columns(as_frame(data, name), reader.columns(recipe.data), name), 1):
+    for n, row in enumerate(read_columns(as_frame(data, name), _columns(recipe), name), 1):
         if missing := [part for part, cell in row.items() if cell is None]:
             raise DataError(f"{name} row {n}: the {missing[0]} is missing: leave the row out")
         cell = (row["source"], row["second"]) if "second" in row else row.get("source")
