@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.baseline import AnyBaseline
+from windlass.baseline import AnyBaseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
@@ -20,15 +20,18 @@ from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.sides import CellError
 from windlass.decoding.options import Sample, SearchOptions
 from windlass.experiment.data import (
+    Data,
+    as_data,
     as_examples,
     as_pairs,
     choose_columns,
     describe_skipped,
+    read_data,
     read_examples,
     sides_of,
     with_columns,
 )
-from windlass.experiment.run import Data, apply_suggestions, as_data, load_baseline, read_data, run, save_baseline
+from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate

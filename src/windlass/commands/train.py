@@ -18,8 +18,9 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.data.examples import Value, as_text
+from windlass.experiment.data import read_data
 from windlass.experiment.recognise import compose_for
-from windlass.experiment.run import Outcome, apply_suggestions, check_folder, read_data, run
+from windlass.experiment.run import Outcome, apply_suggestions, check_folder, run
 from windlass.experiment.vectors import with_vectors
 from windlass.metrics.likelihood import format_metric
 from windlass.recipe import compose, merge, override, parse, setting
