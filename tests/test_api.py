@@ -155,7 +155,8 @@ def test_a_run_in_a_folder_can_be_loaded_and_resumed(tmp_path):
     [
         ([], "cannot split off"),
         ([("a", "b")], "give a dev file"),
-        ([("a", "b"), (" ", "c")], "train pair 2: the source is blank"),
+        ([("a", "b"), (" ", "c")], "give a dev file"),
+        ([(" ", "c")], "train: no usable row, 1 blank .*; first is row 1: the source is blank"),
     ],
 )
 def test_pairs_that_cannot_be_used_are_refused(pairs, said):

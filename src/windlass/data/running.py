@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -63,16 +63,21 @@ def _unusable(line: str, options: DataOptions) -> tuple[str, str] | None:
     return None
 
 
-def from_memory(texts: Sequence[str], name: str) -> ReadResult:
-    """Texts in memory as examples.
+def from_memory(texts: Iterable[object], name: str, strict: bool = False) -> ReadResult:
+    """Texts in memory as examples, without those that are blank.
 
-    >>> from_memory(["to be"], "train").examples[0].target
+    >>> from_memory(["to be", ""], "train").examples[0].target
     'to be'
     """
+    examples, found = list[Example](), Findings(strict=strict)
     for n, text in enumerate(texts, 1):
-        if not text.strip():
-            raise DataError(f"{name} text {n}: it is blank: leave it out")
-    return ReadResult(tuple(Example("", (text,), None, Place(name, n)) for n, text in enumerate(texts, 1)), ())
+        if isinstance(text, str) and text.strip():
+            examples.append(Example("", (text,), None, Place(name, n)))
+        elif text is None or isinstance(text, str):
+            found.add(Finding(name, n, "blank", "the text is blank", "skipped"))
+        else:
+            found.add(Finding(name, n, "not text", f"it is not text but {type(text).__name__}", "skipped"))
+    return ReadResult(tuple(examples), tuple(found.entries), beyond=found.beyond)
 
 
 def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Example], list[Example]]:
