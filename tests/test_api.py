@@ -165,9 +165,9 @@ def test_pairs_that_cannot_be_used_are_refused(pairs, said):
 
 
 def test_files_and_pairs_are_not_mixed(tmp_path):
-    with pytest.raises(TypeError, match="pairs"):
+    with pytest.raises(TypeError, match="both as files"):
         windlass.fit(reversals(), dev=tmp_path / "dev.tsv")
-    with pytest.raises(TypeError, match="file"):
+    with pytest.raises(TypeError, match="both as files"):
         windlass.fit(tmp_path / "train.tsv", dev=reversals())
 
 

@@ -31,6 +31,7 @@ from windlass.experiment.data import (
     sides_of,
     with_columns,
 )
+from windlass.experiment.recognise import compose_for, in_python, recognise_frame
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
@@ -196,8 +197,9 @@ def fit(
     """Train a model on a file or on data in memory: a data frame, pairs, columns; a language model on texts.
 
     `source`, `target` and, for pairs of texts, `second` choose the columns of a table. `settings` overrides options of
-    the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, tokens and sizes are picked from the data.
-    Without `out` nothing is written: save the model yourself. `base` is a model to finetune.
+    the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, the task is recognised, and tokens and sizes
+    are picked from the data; what is picked is noted. Without `out` nothing is written: save the model yourself. `base`
+    is a model to finetune.
 
     >>> words = {"word": ["ab", "ba", "aa"] * 4, "spelling": ["ba", "ab", "aa"] * 4}
     >>> model = fit(words, source="word", target="spelling", settings={"train.epochs": 1}, quiet=True)
@@ -209,29 +211,36 @@ def fit(
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
+    columns = {"source": source, "target": target, "second": second}
+    named = {part: column for part, column in columns.items() if column is not None}
+    if dev is not None and isinstance(train, str | Path) != isinstance(dev, str | Path):
+        raise TypeError("give train and dev both as files, or neither")
+    frame = None if isinstance(train, str | Path) else as_frame(train, "train")
+    automatic = task is None and recipe is None and base is None
     if base is not None:
         chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # but not its files
         composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
+    elif frame is None:
+        over = [files, {"data": named}, *own]
+        try:
+            composed = compose_for(task, Path(recipe) if recipe else None, over, observer.note)
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
     else:
-        composed = compose(task, Path(recipe) if recipe else None, [files, *own])
-    columns = {"source": source, "target": target, "second": second}
+        task = recognise_frame(frame, named, own, observer.note) if automatic else task
+        composed = compose(task, Path(recipe) if recipe else None, own)
     data: Data
-    if isinstance(train, str | Path):
-        if not (dev is None or isinstance(dev, str | Path)):
-            raise TypeError("train is a file: give dev as a file too")
+    if frame is None:
         composed = with_columns(composed, columns)
         data = read_data(composed)
     else:
-        if isinstance(dev, str | Path):
-            raise TypeError("train is given as pairs: give dev as pairs too")
-        frame = as_frame(train, "train")
         composed = choose_columns(with_columns(composed, columns, frame), frame)
         data = as_data(frame, dev, composed)
         if frame.names is not None:
             observer.note(_describe_columns(composed))
     if skipped := describe_skipped(data.report.findings):
         observer.note(skipped)
-    if task is None and recipe is None and base is None:
+    if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
