@@ -8,7 +8,7 @@ from typing import Literal, final
 import torch
 from torch import Tensor
 
-from windlass.core.records import Hypothesis, Memory
+from windlass.core.records import Batch, Hypothesis, Memory
 from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
 from windlass.nn.loss import cross_entropy
@@ -39,9 +39,9 @@ class LabelHead(PooledHead):
     (torch.Size([2, 3]), torch.Size([2, 5]))
     """
 
-    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+    def forward(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, V), and the weights (B, S) of attention pooling."""
-        logits, weights = self.logits(memory)
+        logits, weights = self.logits(memory, batch)
         return torch.log_softmax(logits, dim=-1), weights
 
     def loss(self, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, dict[str, Tensor]]:

@@ -9,7 +9,7 @@ from typing import Literal, final
 from torch import Tensor
 
 from windlass.core.fitting import Refuses, Term
-from windlass.core.records import Hypothesis, Memory
+from windlass.core.records import Batch, Hypothesis, Memory
 from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
 
@@ -49,9 +49,9 @@ class NumberHead(PooledHead):
     def __init__(self, options: NumberHeadOptions, memory_size: int, pair: bool = False):
         super().__init__(options, 1, memory_size, pair)
 
-    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+    def forward(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
         """Numbers (B,), and the weights (B, S) of attention pooling."""
-        logits, weights = self.logits(memory)
+        logits, weights = self.logits(memory, batch)
         return logits.squeeze(1), weights
 
     def loss(self, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, dict[str, Tensor]]:
