@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, final
+from typing import Literal, Self, final
 
 import torch
 from torch import Tensor
 
 from windlass.core.records import Batch, Hypothesis, Memory
 from windlass.heads.base import Wiring
-from windlass.heads.pooled import PooledHead, PooledHeadOptions
+from windlass.heads.pooled import PooledHead, PooledHeadOptions, WideOptions
 from windlass.nn.loss import cross_entropy
 
 
@@ -22,6 +22,11 @@ class LabelHeadOptions(PooledHeadOptions):
     """
 
     kind: Literal["label"] = "label"
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """And with n-grams."""
+        return *super().tiny(), cls.small(wide=WideOptions())
 
     def build(self, wiring: Wiring) -> LabelHead:
         """Build the head."""

@@ -72,7 +72,7 @@ class PooledHeadOptions(Options):
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
         if self.wide is not None:
-            yield Needs("source ngrams", f"{at}.wide reads n-grams of a text: set source.ngrams: 2")
+            yield Needs("source ngrams", f"{at}.wide reads n-grams of a text: set source.ngrams: 2, or {at}.wide: null")
             yield Refuses("source pair", f"{at}.wide reads n-grams of one text, not of a pair: leave it out")
 
     @classmethod

@@ -107,7 +107,7 @@ class TextSource(_Text, TokenizedSource):
 
     @classmethod
     def tiny(cls) -> tuple[TextSource, tuple[Value, ...]]:
-        return cls.fit(TextOptions(), ["abc"]), ("abc", "ca", "b z")
+        return cls.fit(TextOptions(ngrams=2), ["abc"]), ("abc", "ca", "b z")
 
 
 @dataclass(frozen=True)
