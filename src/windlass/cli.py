@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from windlass import __version__
 from windlass.commands import (
     bench,
     chat,
@@ -25,6 +24,7 @@ from windlass.commands import (
 )
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
+from windlass.core.version import __version__
 
 __all__ = ["app", "main"]
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, say
-from windlass.comparing.candidates import candidates, parse_vary
-from windlass.comparing.compare import run_all
-from windlass.comparing.table import Comparison
+from windlass.commands.shared import TASK_NAMES, app, columns, say
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import atomic_write
-from windlass.recipe import setting
-from windlass.tasks import TASKS
+
+if TYPE_CHECKING:
+    from windlass.comparing.table import Comparison
 
 
 @app.command("compare")
@@ -28,7 +22,7 @@ def compare_command(
     recipes: Annotated[
         list[Path] | None, typer.Argument(metavar="RECIPE", help="recipe files (YAML)", show_default=False)
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS))] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASK_NAMES))] = None,
     train: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="training data, instead of the recipes'")
     ] = None,
@@ -56,6 +50,10 @@ def compare_command(
     Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
     comparison.md, comparison.json and comparison.png.
     """
+    from windlass.comparing.candidates import candidates, parse_vary
+    from windlass.comparing.compare import run_all
+    from windlass.recipe import setting
+
     over: dict[str, Any] = columns(source, target, None, format)
     if train:
         over["train"] = train
@@ -92,6 +90,12 @@ def _first_error(comparison: Comparison) -> str:
 
 def _print(comparison: Comparison, out: Path, json_: bool) -> None:
     """Print a comparison, and write it to its directory."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from windlass.core.tensors import atomic_write
+
     content = json.dumps(comparison.to_json(), ensure_ascii=False)
     if not comparison.trials:
         if json_:

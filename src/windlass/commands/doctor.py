@@ -10,10 +10,6 @@ import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, data_options
-from windlass.data.corpus import examine
-from windlass.experiment.data import sides_of
-from windlass.recipe import default, parse
-from windlass.tasks import TASKS
 
 
 @app.command()
@@ -36,6 +32,11 @@ def doctor(
     json_: flags.Json = False,
 ) -> None:
     """Check data for problems before training."""
+    from windlass.data.corpus import examine
+    from windlass.experiment.data import sides_of
+    from windlass.recipe import default, parse
+    from windlass.tasks import TASKS
+
     recipe = parse(default(task))
     options = data_options(columns(source, target, alignment, format, second, header, separator, encoding), recipe)
     report = examine(files, options, dev, sides_of(recipe), TASKS[task].reader)

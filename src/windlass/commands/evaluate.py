@@ -6,23 +6,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windlass.baseline import load_baseline
-from windlass.baseline.language import LanguageBaselines, language_metrics
-from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, search_from_flags
 from windlass.core.errors import WindlassError
-from windlass.core.marks import UNK
-from windlass.data.examples import Example
-from windlass.experiment.run import baseline_metrics
-from windlass.explain.confusion import draw_confusion
-from windlass.inference.evaluate import alignment_metrics, evaluate
-from windlass.metrics.likelihood import format_metric
-from windlass.metrics.text import signatures
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.data.examples import Example
 
 
 @app.command("evaluate")
@@ -55,6 +49,13 @@ def evaluate_command(
 
     Prints the metrics of its task, beside those of a baseline.
     """
+    from windlass.baseline import load_baseline
+    from windlass.experiment.run import baseline_metrics
+    from windlass.explain.confusion import draw_confusion
+    from windlass.inference.evaluate import alignment_metrics, evaluate
+    from windlass.metrics.likelihood import format_metric
+    from windlass.metrics.text import signatures
+
     started = perf_counter()
     bundles = load_bundles(folder, also, device)
     first = bundles[0]
@@ -116,6 +117,11 @@ def evaluate_command(
 
 def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, json_: bool) -> None:
     """Print the likelihood of texts under a language model, beside its baselines."""
+    from windlass.baseline.language import LanguageBaselines, language_metrics
+    from windlass.core.marks import UNK
+    from windlass.inference.evaluate import evaluate
+    from windlass.metrics.likelihood import format_metric
+
     started = perf_counter()
     result = evaluate(bundles, examples, rows=rows)
     first, texts = bundles[0], [e.target for e in examples]

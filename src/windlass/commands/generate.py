@@ -7,11 +7,8 @@ from typing import Annotated
 import typer
 
 from windlass.commands import flags
-from windlass.commands.search_flags import search_options
 from windlass.commands.shared import app, load_bundles, never_seen, say
 from windlass.core.errors import WindlassError
-from windlass.decoding.options import Sample
-from windlass.inference.generate import generate
 
 
 @app.command("generate")
@@ -33,6 +30,10 @@ def generate_command(
 
     Tokens are printed as they are generated; the same seed gives the same text.
     """
+    from windlass.commands.search_flags import search_options
+    from windlass.decoding.options import Sample
+    from windlass.inference.generate import generate
+
     bundles = load_bundles(folder, also, device)
     if not bundles[0].task.language_model:
         raise WindlassError(f"{folder}: a model for {bundles[0].task.name}, not a language model: use predict")

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import shorten
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.bundle import Bundle, load_definition
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, say
+from windlass.commands.shared import TASK_NAMES, app, columns, say
 from windlass.core.errors import WindlassError
-from windlass.core.program import program
-from windlass.data.examples import Value, as_text
-from windlass.experiment.recognise import compose_for
-from windlass.experiment.run import Outcome, apply_suggestions, check_folder, read_data, run
-from windlass.experiment.vectors import with_vectors
-from windlass.metrics.likelihood import format_metric
-from windlass.recipe import compose, merge, override, parse, setting
-from windlass.tasks import TASKS
-from windlass.training.observe import Observer, Silent
-from windlass.training.progress import RichProgress, format_duration
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.training.observe import Observer
 
 
 @app.command()
 def train(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; default: by the data")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"{', '.join(TASK_NAMES)}; default: by the data")
+    ] = None,
     recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="recipe file (YAML)")] = None,
     train_files: Annotated[
         list[str] | None, typer.Option("--train", metavar="FILE", help="training data; repeatable")
@@ -69,6 +62,16 @@ def train(
     data. For more control, name a task (`windlass train --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see
     `windlass recipes`), and override it with --set.
     """
+    from windlass.bundle import Bundle, load_definition
+    from windlass.commands.outcome import print_outcome
+    from windlass.experiment.recognise import compose_for
+    from windlass.experiment.run import apply_suggestions, check_folder, read_data, run
+    from windlass.experiment.vectors import with_vectors
+    from windlass.recipe import compose, merge, override, parse, setting
+    from windlass.tasks import TASKS
+    from windlass.training.observe import Silent
+    from windlass.training.progress import RichProgress
+
     settings = [setting(text) for text in set_ or []]
     named = {"train.epochs": epochs, "train.optimiser.lr": lr, "train.batch_tokens": batch_tokens, "seed": seed}
     settings += [override(key, value) for key, value in named.items() if value is not None]
@@ -115,7 +118,7 @@ def train(
         delete_model(out, say)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
-    _print_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
+    print_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
 
 
 def delete_model(folder: Path, note: Callable[[str], None]) -> None:
@@ -131,35 +134,3 @@ def delete_model(folder: Path, note: Callable[[str], None]) -> None:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     note(f"{folder}: deleting the model that is there ({size / 1e6:.1f} MB)")
     shutil.rmtree(folder)
-
-
-def _print_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
-    result = outcome.fit
-    if result.reason == "interrupted":
-        say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
-        raise typer.Exit(130)
-    assert outcome.dev is not None
-    metrics, baseline = (
-        "  ".join(f"{name} {format_metric(name, value)}" for name, value in scores.items())
-        for scores in (outcome.dev.metrics, outcome.baseline_metrics)
-    )
-    say(f"done in {format_duration(seconds)} ({result.steps} steps, best at step {result.best_step})")
-    say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {baseline}]")
-    folder = shlex.quote(str(out))
-    whole = as_text(example)
-    text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
-    say(f"model in {out}; next:")
-    if outcome.bundle.task.language_model:
-        say(f"  {program()} generate {folder} --length 500")
-        say(f"  {program()} evaluate {folder} test.txt")
-        return
-    columns = [shlex.quote(column) for column in outcome.bundle.sides.source.columns(example)]
-    if len(columns) == 2:
-        first, second = columns
-        say(f"  printf '%s\\t%s\\n' {first} {second} | {program()} predict {folder}")
-        say(f"  {program()} explain {folder} {first} --second {second} --out words.png")
-        say(f"  {program()} evaluate {folder} test.tsv")
-        return
-    say(f"  echo {text} | {program()} predict {folder}")
-    say(f"  {program()} explain {folder} {text} --out attention.png")
-    say(f"  {program()} evaluate {folder} test.tsv")
