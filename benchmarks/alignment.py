@@ -18,7 +18,8 @@ from common import data, load, report
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
-from windlass.experiment.run import read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import run
 from windlass.inference.evaluate import alignment_metrics
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress

@@ -17,10 +17,11 @@ from typing import Any
 import torch
 from common import data, load, report
 
-from windlass.baseline import last_part, most_frequent
+from windlass.baseline import Baseline, most_frequent
 from windlass.bundle import Bundle
 from windlass.data.dialogs import read_dialogs
-from windlass.experiment.run import baseline_metrics, read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import baseline_metrics, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
@@ -84,7 +85,10 @@ def score(out: Path, learned: Path, held_out: Path) -> dict[str, Any]:
     examples = read_dialogs(held_out, bundle.recipe.data).examples
     found = evaluate([bundle], examples)
     pairs = [(e.source, e.target) for e in read_dialogs(learned, bundle.recipe.data).examples]
-    cheap = {b.name: baseline_metrics(b, "reply", examples) for b in (last_part(), most_frequent(pairs))}
+    cheap = {
+        b.name: baseline_metrics(b, "reply", examples)
+        for b in (Baseline("last part", "last part"), most_frequent(pairs))
+    }
     lines = [
         {"said": e.text[-200:], "reply": p.text, "right": e.target}
         for p, e in list(zip(found.predictions, examples, strict=True))[:20]

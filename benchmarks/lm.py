@@ -25,7 +25,8 @@ from common import data, once, report
 from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
-from windlass.experiment.run import fit_sides, read_data, run, training_loader
+from windlass.experiment.data import read_data
+from windlass.experiment.run import fit_sides, run, training_loader
 from windlass.inference.evaluate import evaluate
 from windlass.inference.likelihood import ROWS
 from windlass.recipe import Recipe, compose, setting

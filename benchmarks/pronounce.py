@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from common import data, load, report
 
+from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import read
-from windlass.experiment.run import baseline_metrics, load_baseline, read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import baseline_metrics, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent

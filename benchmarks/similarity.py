@@ -19,8 +19,8 @@ from common import data, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
-from windlass.experiment.data import read_examples
-from windlass.experiment.run import baseline_metrics, read_data, run
+from windlass.experiment.data import read_data, read_examples
+from windlass.experiment.run import baseline_metrics, run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose, setting
 from windlass.training.observe import Silent

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from windlass.experiment.auto import suggest_settings
-from windlass.experiment.run import apply_suggestions, as_data
+from windlass.experiment.data import as_data
+from windlass.experiment.run import apply_suggestions
 from windlass.recipe import Recipe, compose, setting
 
 LETTERS = [("cat", "tac"), ("horse", "esroh"), ("cow", "woc")]

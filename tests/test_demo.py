@@ -40,9 +40,9 @@ def test_the_demo_scores_shows_draws_and_says_what_to_type_next(names, tmp_path,
 
 
 def test_the_number_of_epochs_follows_the_time(names, tmp_path):
-    files = demo.write_names(names, tmp_path)
+    files = demo._write_names(names, tmp_path)
     recipe = compose("transliterate", None, [{"data": {"train": [files[0]], "dev": files[1]}}])
-    short, long = demo.fit_to_time(recipe, 0.001), demo.fit_to_time(recipe, 1000)
+    short, long = demo._fit_to_time(recipe, 0.001), demo._fit_to_time(recipe, 1000)
     assert short.train.epochs == demo.MIN_EPOCHS  # the time limit still holds
     assert long.train.epochs == recipe.train.epochs  # never more than the recipe's own
     assert short.train.minutes is not None

@@ -5,22 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from windlass.baseline import Baseline
+from windlass.baseline import Baseline, load_baseline, save_baseline
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError, TrainingError
 from windlass.data.examples import Example, Place
-from windlass.experiment.run import (
-    as_data,
-    check_folder,
-    choose_baseline,
-    describe_unknown,
-    fingerprint,
-    fit_sides,
-    load_baseline,
-    load_vectors,
-    read_data,
-    save_baseline,
-)
+from windlass.experiment.data import as_data, fingerprint, read_data
+from windlass.experiment.run import _choose_baseline, _describe_unknown, check_folder, fit_sides, load_vectors
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import check_same_model, extend_bundle
 
@@ -70,10 +60,10 @@ def test_one_vocabulary_or_two():
 
 def test_unknown_symbols_of_dev_are_told_with_their_side():
     sides = fit_sides(Recipe(), as_data(PAIRS, PAIRS[:1], Recipe()).train)
-    said = describe_unknown(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
+    said = _describe_unknown(sides, examples(("aq", "xy"), ("qb", "zy"), ("ab", "xy")))
     assert said is not None
     assert "source 'q' (2 examples); target 'z' (1 example)" in said
-    assert describe_unknown(sides, examples(*PAIRS)) is None
+    assert _describe_unknown(sides, examples(*PAIRS)) is None
 
 
 def test_new_symbols_get_new_rows_and_the_old_weights_stay():
@@ -172,7 +162,7 @@ def test_folders(tmp_path):
 
 def test_a_baseline_is_chosen_on_dev_and_never_holds_the_data(tmp_path):
     train = [("ab", "xy"), ("ba", "yx"), ("bbb", "yyy")] * 20
-    chosen = choose_baseline(Recipe(), as_data(train, [("aab", "xxy")], Recipe()))
+    chosen = _choose_baseline(Recipe(), as_data(train, [("aab", "xxy")], Recipe()))
     assert chosen.name == "letter by letter"
     save_baseline(tmp_path, chosen)
     assert load_baseline(tmp_path) == chosen

@@ -13,7 +13,8 @@ import windlass as api
 from command import refused, windlass
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.tensors import read_tensors
-from windlass.experiment.run import read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import run
 from windlass.recipe import compose, parse, setting
 from windlass.training.observe import Silent, Step
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass.baseline import AnyBaseline
+from windlass.baseline import AnyBaseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
@@ -16,8 +16,8 @@ from windlass.core.errors import BundleError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Pairs, Value
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.experiment.data import read_examples
-from windlass.experiment.run import Data, apply_suggestions, as_data, load_baseline, read_data, run, save_baseline
+from windlass.experiment.data import Data, as_data, read_data, read_examples
+from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate

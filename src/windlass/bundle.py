@@ -31,18 +31,6 @@ from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
 FLOAT32, INT8 = 1, 2  # formats
-_FILES = ("recipe.yaml", "codecs.json")
-
-__all__ = [
-    "Bundle",
-    "Sides",
-    "check_device",
-    "load_definition",
-    "load_weights",
-    "network",
-    "save_definition",
-    "save_weights",
-]
 
 
 @dataclass(frozen=True)
@@ -170,7 +158,7 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
             f"{folder}: made by Windlass {about.get('windlass')} in format {about['format']}, but this version reads "
             f"up to {INT8}: update Windlass"
         )
-    for name in _FILES:
+    for name in ("recipe.yaml", "codecs.json"):
         if hashlib.sha256(_bytes(folder, name)).hexdigest() != about["sha256"].get(name):
             raise BundleError(
                 f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it (options "

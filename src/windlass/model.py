@@ -19,7 +19,6 @@ from windlass.heads.base import Head, LossOptions
 from windlass.heads.kinds import HeadOptions, WritingOptions
 from windlass.heads.options import TextHeadOptions
 from windlass.heads.wiring import AllowedTransitions, Wiring
-from windlass.nn.embedding import EmbeddingOptions
 
 
 class ModelOptions(Options):
@@ -33,8 +32,7 @@ class ModelOptions(Options):
     head: HeadOptions = Field(WritingOptions(), description="predicts the target; must fit its kind")
     decoder: TextHeadOptions | None = Field(None, description="of a text head; other heads have none")
     tie: Literal["none", "target", "all"] = Field(
-        "none",
-        description="tie the decoder's input and output embeddings (target), and the encoder's too (all)",
+        "none", description="tie the decoder's input and output embeddings (target), and the encoder's too (all)"
     )
 
     @field_validator("decoder")
@@ -44,15 +42,6 @@ class ModelOptions(Options):
         if decoder is None and head is not None and Gives("model.head writing") in head.declare("model.head"):
             return TextHeadOptions()
         return decoder
-
-    @property
-    def source_embedding(self) -> EmbeddingOptions | None:
-        """The embedding of source tokens, if the encoder has one.
-
-        >>> ModelOptions().source_embedding.kind
-        'learned'
-        """
-        return self.encoder.source_embedding
 
     def _terms(self, at: str) -> Iterator[Term]:
         key = f"{at}.tie: {self.tie}"

@@ -9,7 +9,7 @@ from PIL import Image
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
-from windlass.explain.render import Heat, curves, heatmap, label, sheet
+from windlass.explain.render import Heat, curves, label, sheet
 
 SAMPLES = {
     "devanagari": "कानपुर क्षत्रिय ज्ञ श्री ँ ं ः ़ ् ि ी ॉ",
@@ -29,6 +29,10 @@ SAMPLES = {
     "phones": "t͡ʃ ɜː ə̃ ˈɾ ɡ ʔ ʲ",
     "latin": "Müller Łódź ẞ Đà",
 }
+
+
+def heatmap(attention, source_tokens, target_tokens, path, title=None):
+    return sheet([Heat(attention, source_tokens, target_tokens, title)], path)
 
 
 def file_of(family):

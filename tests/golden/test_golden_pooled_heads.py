@@ -13,7 +13,7 @@ from windlass.decoding.search import SearchRequest
 from windlass.heads.base import LossOptions
 from windlass.heads.labels import LabelsHead, LabelsHeadOptions
 from windlass.heads.number import NumberHead, NumberHeadOptions
-from windlass.metrics.label_sets import exact_match, set_f1
+from windlass.metrics.labels import exact_match, set_f1
 from windlass.metrics.numbers import pearson, spearman
 
 B, S, D = 3, 4, 5

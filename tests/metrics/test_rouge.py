@@ -6,8 +6,8 @@ import pytest
 
 from windlass.core.errors import DataError
 from windlass.metrics import METRICS, score
-from windlass.metrics.diversity import distinct
-from windlass.metrics.rouge import lcs_length, rouge
+from windlass.metrics.rouge import _lcs_length, rouge
+from windlass.metrics.text import distinct
 
 
 def test_rouge_by_hand():
@@ -55,7 +55,7 @@ def test_the_longest_common_subsequence_is_that_of_the_table():
         for i, x in enumerate(a):
             for j, y in enumerate(b):
                 table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
-        assert lcs_length(a, b) == table[-1][-1]
+        assert _lcs_length(a, b) == table[-1][-1]
 
 
 def test_distinct_by_hand():

@@ -17,7 +17,7 @@ from windlass.heads.options import TextHeadOptions
 from windlass.heads.text import TextHead
 from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
-from windlass.training.loop import fit
+from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Silent, Step
 
 OPTIONS = {
@@ -123,7 +123,7 @@ def train(
     seed: int = 1,
     **options: object,
 ) -> FitResult:
-    return fit(
+    trainer = Trainer(
         model if model is not None else build(),
         loader or data(),
         evaluate,
@@ -134,8 +134,8 @@ def train(
         observer or Silent(),
         save_best,
         seed,
-        resume=resume,
     )
+    return trainer.fit(resume)
 
 
 def newest(folder: Path) -> tuple[dict[str, Tensor], dict]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from windlass.core.records import Batch, Carry, Padded, Scored
 from windlass.recipe.train import TrainOptions
 from windlass.training.data_parallel import gather_carry, shard_batch
-from windlass.training.loop import fit
+from windlass.training.loop import Trainer
 from windlass.training.observe import Silent
 
 TEXT = torch.randint(4, 9, (2, 12), generator=torch.Generator().manual_seed(1))
@@ -59,9 +59,8 @@ def train(folder: Path, model: Running, observer: Silent | None = None, resume: 
     options = TrainOptions(epochs=3, optimiser={"kind": "sgd", "lr": 0.05}, threads=1)
     scores = lambda m: {"loss": float(m.a)}  # noqa: E731
     silent = observer or Silent()
-    return fit(
-        model, Chunks(), scores, "loss", False, options, folder, silent, lambda m, s: None, seed=1, resume=resume
-    ).reason
+    trainer = Trainer(model, Chunks(), scores, "loss", False, options, folder, silent, lambda m, s: None, seed=1)
+    return trainer.fit(resume).reason
 
 
 def test_a_batch_begins_where_the_one_before_ended_and_an_epoch_begins_anew(tmp_path):

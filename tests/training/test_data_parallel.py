@@ -15,11 +15,11 @@ from windlass.core.records import Batch, Padded, Record
 from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
 from windlass.data.loader import Loader
-from windlass.experiment.run import as_data, encode, fit_sides, run, training_loader
+from windlass.experiment.data import as_data
+from windlass.experiment.run import fit_sides, run, training_loader
 from windlass.recipe import Recipe, compose
-from windlass.training.data_parallel import DataParallel, SingleProcess, shard_batch
+from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch
 from windlass.training.observe import Silent
-from windlass.training.processes import gradient_workers
 
 
 def small(**over: object) -> Recipe:
@@ -40,9 +40,10 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bundle, Lo
     torch.manual_seed(3)
     bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
     save_definition(folder, recipe, bundle.sides)
+    encoded = [bundle.sides.encode_example(e) for e in data.train]
     with gradient_workers(bundle.model, folder, 2, seed=1) as parallel:
         assert isinstance(parallel, DataParallel)
-        yield bundle, bundle.sides.loader(encode(bundle.sides, data.train), 150, 1, shuffle=True), parallel
+        yield bundle, bundle.sides.loader(encoded, 150, 1, shuffle=True), parallel
 
 
 def test_a_serialised_record_round_trips():

@@ -16,7 +16,7 @@ from windlass.recipe.train import TrainOptions
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
 from windlass.training.observe import RunPlan, Step
-from windlass.training.progress import RichProgress, fraction_done, seconds_left
+from windlass.training.progress import RichProgress
 from windlass.training.rng import rng_state
 
 
@@ -55,11 +55,11 @@ def step(number, seconds):
 
 def test_time_left_is_by_pace_and_never_over_the_limit():
     plan = RunPlan(steps=100, done=20, epochs=1, minutes=None, seconds=50.0, metric="loss")
-    assert seconds_left(plan, step(40, 60.0)) == pytest.approx(30)  # 10 s for 20 steps, 60 to go
+    assert plan.seconds_left(step(40, 60.0)) == pytest.approx(30)  # 10 s for 20 steps, 60 to go
     plan = RunPlan(steps=100, done=20, epochs=1, minutes=1.25, seconds=50.0, metric="loss")
-    assert seconds_left(plan, step(40, 60.0)) == pytest.approx(15)
-    assert fraction_done(plan, step(40, 60.0)) == pytest.approx(0.8)
-    assert fraction_done(plan, step(90, 60.0)) == pytest.approx(0.9)
+    assert plan.seconds_left(step(40, 60.0)) == pytest.approx(15)
+    assert plan.fraction_done(step(40, 60.0)) == pytest.approx(0.8)
+    assert plan.fraction_done(step(90, 60.0)) == pytest.approx(0.9)
 
 
 def test_an_estimate_leaves_no_trace():

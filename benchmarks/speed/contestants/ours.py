@@ -1,4 +1,4 @@
-"""Windlass through its public pieces: `model.build`, `training.loop.fit` as it really is, `decoding.search`.
+"""Windlass through its public pieces: `model.build`, `training.loop.Trainer` as it really is, `decoding.search`.
 
 The batches are given to `fit` by a loader that only holds them; what is timed is from one call of the observer to the
 next. After the last batch the run is broken off, before the evaluation and the checkpoint that no other contestant has.
@@ -27,7 +27,7 @@ from windlass.nn.loss import output_loss
 from windlass.nn.recurrence import Stack, StackOptions
 from windlass.recipe.train import Adam, TrainOptions
 from windlass.training.data_parallel import ComputeGradients
-from windlass.training.loop import fit
+from windlass.training.loop import Trainer
 from windlass.training.observe import Silent, Step
 
 
@@ -127,10 +127,10 @@ def fit_model(
     loader, clock = Held(batches), Clock(watch, len(batches))
     watch.begin(sum(p.numel() for p in model.parameters()))
     with TemporaryDirectory() as folder:
-        fit(
+        Trainer(
             model, loader, lambda _: {"none": 0.0}, "none", True, how, Path(folder), clock, lambda *_: None,
             seed=SEED, compute_gradients=compute,
-        )  # fmt: skip
+        ).fit()  # fmt: skip
 
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:

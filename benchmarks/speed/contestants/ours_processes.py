@@ -1,4 +1,4 @@
-"""Windlass with a process a core, each with its rows of every batch (`training.processes.team`), instead of threads.
+"""Windlass with a process a core, each with its rows of every batch (`training.data_parallel`), instead of threads.
 
 The others' memory is counted (the largest of them), their CPU time is not, as it is only known when they end.
 """
@@ -14,12 +14,13 @@ import ours
 import torch
 from contest import SEED, Job, Watch
 
-from windlass.bundle import Bundle, Sides, save_definition
+from windlass.bundle import Bundle, save_definition
+from windlass.data.sides import Sides
 from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.recipe import Recipe
-from windlass.training.processes import gradient_workers
+from windlass.training.data_parallel import gradient_workers
 
 
 def train(job: Job, batches: list[contest.Batch], watch: Watch) -> None:

@@ -9,7 +9,7 @@ from tag_contest import Row, TagJob, run
 
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
-from windlass.experiment.run import encode, fit_sides
+from windlass.experiment.run import fit_sides
 from windlass.inference.predict import predict
 from windlass.recipe import compose
 from windlass.training.data_parallel import SingleProcess
@@ -37,7 +37,7 @@ class OurTagger:
         examples = [[Example(tuple(words), (" ".join(tags),), None, here) for words, tags in rows] for rows in batches]
         recipe = compose("tag", None, [OVER])
         self.bundle = Bundle.new(recipe, fit_sides(recipe, [e for part in examples for e in part]))
-        self.batches = [encode(self.bundle.sides, part) for part in examples]
+        self.batches = [[self.bundle.sides.encode_example(e) for e in part] for part in examples]
         self.parameters = sum(p.numel() for p in self.bundle.model.parameters())
         self.optimiser = torch.optim.Adam(self.bundle.model.parameters())
 

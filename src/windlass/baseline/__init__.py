@@ -28,9 +28,7 @@ from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
-    copy,
     first_words,
-    last_part,
     letter_by_letter,
     mean_number,
     most_frequent,
@@ -50,7 +48,7 @@ LONGEST_FOR_LETTERS = 40
 
 
 def _last_part(train: Pairs, lead: int | None) -> list[Baseline]:
-    return [last_part()] if any(isinstance(source, tuple) for source, _ in train) else []
+    return [Baseline("last part", "last part")] if any(isinstance(source, tuple) for source, _ in train) else []
 
 
 def _letters(train: Pairs, lead: int | None) -> list[Baseline]:
@@ -59,7 +57,7 @@ def _letters(train: Pairs, lead: int | None) -> list[Baseline]:
 
 
 BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
-    "copy": lambda train, lead: [copy()],
+    "copy": lambda train, lead: [Baseline("copy")],
     "most frequent": lambda train, lead: [most_frequent(train)],
     "mean": lambda train, lead: [mean_number(train)],
     "last part": _last_part,
@@ -141,24 +139,3 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
         return CLASSES.get(content["name"], Baseline)(**content)
     except (OSError, ValueError, TypeError, KeyError):
         return None
-
-
-__all__ = [
-    "BASELINES",
-    "AnyBaseline",
-    "BagOfWords",
-    "BagOfWordsTagger",
-    "Baseline",
-    "HiddenMarkov",
-    "TreeBaseline",
-    "best_baseline",
-    "copy",
-    "first_words",
-    "fit",
-    "last_part",
-    "letter_by_letter",
-    "load_baseline",
-    "most_frequent",
-    "most_frequent_tag",
-    "save_baseline",
-]

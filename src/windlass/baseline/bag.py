@@ -23,22 +23,14 @@ MAX_FEATURES = 20_000
 STEPS, RATE, DECAY = 150, 0.1, 1e-5
 
 
-def features(text: str) -> Counter[str]:
-    """Count the lowercased unigrams and bigrams of a text.
-
-    >>> sorted(features("A cat, a cat"))
-    [',', ', a', 'a', 'a cat', 'cat', 'cat ,']
-    """
+def _features(text: str) -> Counter[str]:
+    """Count the lowercased unigrams and bigrams of a text."""
     words = _WORD.findall(text.lower())
     return Counter([*words, *(" ".join(pair) for pair in pairwise(words))])
 
 
-def pair_features(first: str, second: str) -> Counter[str]:
-    """Return the words of two texts, marked as shared (=), first only (-) or second only (+), and how many are new.
-
-    >>> sorted(pair_features("A cat sleeps", "a cat is awake"))
-    ['+awake', '+is', '-sleeps', '=a', '=cat', 'new 2']
-    """
+def _pair_features(first: str, second: str) -> Counter[str]:
+    """Return the words of two texts, marked as shared (=), first only (-) or second only (+), and how many are new."""
     one, other = (set(_WORD.findall(text.lower())) for text in (first, second))
     marked = [f"={w}" for w in one & other] + [f"-{w}" for w in one - other] + [f"+{w}" for w in other - one]
     return Counter([*marked, f"new {len(other - one)}"])
@@ -124,7 +116,7 @@ class BagOfWordsTagger:
 
 
 def _bag(source: Value, pair: bool) -> Counter[str]:
-    return pair_features(*PairSource.read(PairOptions(), source)) if pair else features(as_text(source))
+    return _pair_features(*PairSource.read(PairOptions(), source)) if pair else _features(as_text(source))
 
 
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:

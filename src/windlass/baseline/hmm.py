@@ -17,12 +17,8 @@ RARE = 2
 SMOOTH = 0.1
 
 
-def shape(word: str) -> str:
-    """Return the shape of a word: whether it has a digit, a capital or neither, and its last three letters.
-
-    >>> shape("Running"), shape("B2")
-    ('Aing', '1b2')
-    """
+def _shape(word: str) -> str:
+    """Return the shape of a word: whether it has a digit, a capital or neither, and its last three letters."""
     sign = "1" if any(c.isdigit() for c in word) else "A" if word[:1].isupper() else "a"
     return sign + word[-3:].lower()
 
@@ -62,7 +58,7 @@ class HiddenMarkov:
         looks: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for word, found in words.items():
             if found.total() <= RARE:
-                for look in (shape(word), shape(word)[0]):
+                for look in (_shape(word), _shape(word)[0]):
                     looks[look].update(found)
 
         def row(before: str, after: Sequence[str]) -> list[float]:
@@ -96,7 +92,7 @@ class HiddenMarkov:
 
     def _emission(self, word: str) -> list[float]:
         """log p(word | tag), up to a constant per word."""
-        seen = self.words.get(word) or self.looks.get(shape(word)) or self.looks.get(shape(word)[0]) or {}
+        seen = self.words.get(word) or self.looks.get(_shape(word)) or self.looks.get(_shape(word)[0]) or {}
         rest = SMOOTH if word not in self.words else 1e-6
         return [math.log((seen.get(tag, 0) + rest) / n) for tag, n in zip(self.tags, self.counts, strict=True)]
 

@@ -72,11 +72,7 @@ class LanguageBaselines:
 
     @classmethod
     def load(cls, folder: Path) -> LanguageBaselines | None:
-        """Return the baselines saved with a bundle; None if they are missing or unreadable.
-
-        >>> LanguageBaselines.load(Path("/nowhere")) is None
-        True
-        """
+        """Return the baselines saved with a bundle; None if they are missing or unreadable."""
         try:
             tensors, note = read_tensors(folder / FILE)
             parts: dict[str, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]] = {"ngram": {}, "window": {}}

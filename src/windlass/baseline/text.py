@@ -44,24 +44,6 @@ class Baseline:
         return self.table.get(unit, unit if self.default is None else self.default)
 
 
-def copy() -> Baseline:
-    """Return the baseline that copies the source.
-
-    >>> copy().predict(["Rom", ""])
-    ['Rom', '']
-    """
-    return Baseline("copy")
-
-
-def last_part() -> Baseline:
-    """Return the baseline that copies the last part of the source, such as the last turn of a dialog.
-
-    >>> last_part().predict([("Hi.", "Hello!"), "Hi."])
-    ['Hello!', 'Hi.']
-    """
-    return Baseline("last part", "last part")
-
-
 def first_words(count: int) -> Baseline:
     """Return the lead baseline, which copies the first words of the source.
 

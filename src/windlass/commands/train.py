@@ -64,8 +64,9 @@ def train(
     """
     from windlass.bundle import Bundle, load_definition
     from windlass.commands.outcome import print_outcome
+    from windlass.experiment.data import read_data
     from windlass.experiment.recognise import compose_for
-    from windlass.experiment.run import apply_suggestions, check_folder, read_data, run
+    from windlass.experiment.run import apply_suggestions, check_folder, run
     from windlass.experiment.vectors import with_vectors
     from windlass.recipe import compose, merge, override, parse, setting
     from windlass.tasks import TASKS

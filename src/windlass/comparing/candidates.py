@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,8 +22,6 @@ Variation = tuple[tuple[str, ...], tuple[Any, ...]]
 class Candidate:
     """A recipe and its name in tables and plots.
 
-    >>> Candidate("lstm", Recipe(task="pronounce")).folder
-    'lstm'
     >>> Candidate("size=64", Recipe(), group="text: pairs.tsv").folder
     'text-pairs.tsv-size-64'
     """
@@ -143,15 +141,3 @@ def _describe(keys: tuple[str, ...], value: Any) -> str:
         rest = " ".join(f"{k}={v}" for k, v in value.items() if k != "kind")
         return f"{value['kind']} {rest}".strip()
     return f"{keys[0].split('.')[-1]}={value}"
-
-
-def from_recipes(recipes: Mapping[str, Recipe], tests: Mapping[str, str | Path]) -> list[Candidate]:
-    """Return named recipes as candidates.
-
-    >>> from_recipes({"small": Recipe()}, {})[0].name
-    'small'
-    """
-    for name in tests:
-        if name not in recipes:
-            raise WindlassError(f"a test file for {name!r}, but there is no recipe of this name")
-    return assign_groups([Candidate(n, r, test=str(tests[n]) if n in tests else None) for n, r in recipes.items()])

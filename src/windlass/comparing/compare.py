@@ -9,21 +9,22 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from windlass.comparing.candidates import Candidate, candidates, data_key, from_recipes
-from windlass.comparing.progress import ComparisonProgress, RunKey
+from windlass.comparing.candidates import Candidate, assign_groups, candidates, data_key
+from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison
-from windlass.comparing.trial import FailedTrial, Trial, load_record, run_digest, run_trial
+from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
-from windlass.experiment.data import Data, as_data, fingerprint, read_data
+from windlass.experiment.data import Data, as_data, read_data
 from windlass.recipe import Recipe, override
-from windlass.training.processes import available_cores
+from windlass.training.data_parallel import available_cores
 
 
 def compare(
@@ -67,10 +68,8 @@ def compare(
         if isinstance(dev, str | Path):
             raise TypeError("train is pairs: give dev as pairs too")
         in_memory = as_data(train, dev, named[0].recipe)
-    if out is not None:
-        return _run_all(named, numbers, Path(out), in_memory, jobs, quiet, device)
-    with tempfile.TemporaryDirectory() as folder:
-        return _run_all(named, numbers, Path(folder), in_memory, jobs, quiet, device)
+    with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
+        return run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory)
 
 
 def _candidates(
@@ -92,7 +91,10 @@ def _candidates(
             tests = dict.fromkeys(recipes, test)
         elif test is not None and not isinstance(test, Mapping):
             tests = dict(zip(recipes, test, strict=True))
-        return from_recipes(recipes, tests)
+        for name in tests:
+            if name not in recipes:
+                raise WindlassError(f"a test file for {name!r}, but there is no recipe of this name")
+        return assign_groups([Candidate(n, r, test=str(tests[n]) if n in tests else None) for n, r in recipes.items()])
     if isinstance(test, Mapping):
         raise WindlassError("test files by name need recipes by name: give one file for all, or one for each recipe")
     files: dict[str, Any] = {"train": [str(train)]} if isinstance(train, str | Path) else {}
@@ -106,68 +108,56 @@ def _candidates(
 
 
 def run_all(
-    named: Sequence[Candidate], seeds: Sequence[int], out: Path, jobs: int = 1, quiet: bool = False, device: str = "cpu"
+    named: Sequence[Candidate],
+    seeds: Sequence[int],
+    out: Path,
+    jobs: int = 1,
+    quiet: bool = False,
+    device: str = "cpu",
+    in_memory: Data | None = None,
 ) -> Comparison:
-    """Train every candidate with every seed, from data in files; save everything to one folder.
+    """Train every candidate with every seed, from data in files or in memory; save everything to one folder.
 
     >>> run_all([], [1], Path("runs")).rows
     []
     """
-    return _run_all(named, seeds, out, None, jobs, quiet, device)
-
-
-def _run_all(
-    named: Sequence[Candidate],
-    seeds: Sequence[int],
-    out: Path,
-    in_memory: Data | None,
-    jobs: int,
-    quiet: bool,
-    device: str,
-) -> Comparison:
-    runs = [(candidate, seed) for seed in seeds for candidate in named]  # first results come early
-    progress = ComparisonProgress([_key(*run) for run in runs], jobs, quiet)
+    runs = [  # the first seed of all candidates first, so that first results come early
+        Job(candidate, seed, out / "runs" / candidate.folder / str(seed), device)
+        for seed in seeds
+        for candidate in named
+    ]
+    progress = ComparisonProgress([job.key for job in runs], jobs, quiet)
     trials: dict[RunKey, Trial | FailedTrial] = {}
     cache: dict[str, Data | WindlassError] = {}
     pending = []
-    for candidate, seed in runs:  # find errors before training
-        data = in_memory or _read(candidate.recipe, cache)
-        folder = out / "runs" / candidate.folder / str(seed)
-        key = _key(candidate, seed)
+    for job in runs:  # find errors before training
+        data = in_memory or _read(job.recipe, cache)
         if isinstance(data, WindlassError):
-            trials[key] = FailedTrial(*key, str(data))
-            progress.ended(key, trials[key])
+            trials[job.key] = FailedTrial(*job.key, str(data))
+            progress.ended(job.key, trials[job.key])
             continue
-        recipe = candidate.recipe.model_copy(update={"seed": seed})
-        record = load_record(folder, run_digest(recipe, fingerprint(data, recipe)))
-        if record is not None and candidate.test is None:
-            trials[key] = Trial(**record["trial"] | {"test": None})
-            progress.ended(key, trials[key], cached=True)
+        record = job.record(data)
+        if record is not None and job.candidate.test is None:
+            trials[job.key] = Trial(**record["trial"] | {"test": None})
+            progress.ended(job.key, trials[job.key], cached=True)
         else:
-            pending.append((candidate, seed, folder, data))
+            job.folder.parent.mkdir(parents=True, exist_ok=True)
+            pending.append((job, data))
     progress.start()
     try:
         if jobs > 1:
-            _run_parallel(pending, trials, progress, jobs, device)
+            _run_parallel([job for job, _ in pending], trials, progress, jobs)
         else:
-            for candidate, seed, folder, data in pending:
-                key = _key(candidate, seed)
-                trials[key] = _run_here(candidate, seed, folder, data, device, progress)
-                progress.ended(key, trials[key])
+            for job, data in pending:
+                trials[job.key] = _run_here(job, data, progress)
+                progress.ended(job.key, trials[job.key])
     finally:
         progress.close()
-    ordered = [trials[_key(c, seed)] for c in named for seed in seeds]
+    ordered = [trials[candidate.group, candidate.name, seed] for candidate in named for seed in seeds]
     return Comparison(
         tuple(trial for trial in ordered if isinstance(trial, Trial)),
         tuple(trial for trial in ordered if isinstance(trial, FailedTrial)),
     )
-
-
-PendingRun = tuple[Candidate, int, Path, Data]
-
-
-def _key(candidate: Candidate, seed: int) -> RunKey:
-    return candidate.group, candidate.name, seed
 
 
 def _read(recipe: Recipe, cache: dict[str, Data | WindlassError]) -> Data | WindlassError:
@@ -181,53 +171,45 @@ def _read(recipe: Recipe, cache: dict[str, Data | WindlassError]) -> Data | Wind
     return cache[key]
 
 
-def _run_here(
-    candidate: Candidate, seed: int, folder: Path, data: Data, device: str, progress: ComparisonProgress
-) -> Trial | FailedTrial:
+def _run_here(job: Job, data: Data, progress: ComparisonProgress) -> Trial | FailedTrial:
     """Run in this process. An error must not lose the other runs."""
-    key = _key(candidate, seed)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        trial = run_trial(
-            candidate, seed, data, folder, device, lambda fraction, left: progress.update(key, fraction, left)
-        )
+        trial = run_trial(job, data, lambda fraction, left: progress.update(job.key, fraction, left))
     except WindlassError as error:
-        return FailedTrial(*key, str(error))
+        return FailedTrial(*job.key, str(error))
     except Exception as error:
-        log = folder.with_suffix(".error.txt")
+        log = job.folder.with_suffix(".error.txt")
         atomic_write(log, traceback.format_exc().encode())
-        return FailedTrial(*key, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}; see {log}")
+        return FailedTrial(*job.key, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}; see {log}")
     if trial is None:
         raise KeyboardInterrupt
     return trial
 
 
 def _run_parallel(
-    pending: Sequence[PendingRun],
-    trials: dict[RunKey, Trial | FailedTrial],
-    progress: ComparisonProgress,
-    jobs: int,
-    device: str,
+    pending: Sequence[Job], trials: dict[RunKey, Trial | FailedTrial], progress: ComparisonProgress, jobs: int
 ) -> None:
     """Run in subprocesses, `jobs` at a time; they receive Ctrl-C too, and save."""
     lock, stopping = threading.Lock(), threading.Event()
     threads = max(1, available_cores() // jobs)
 
-    def run_one(run: PendingRun) -> None:
-        candidate, seed, folder, _ = run
+    def update(job: Job, fraction: float, left: float) -> None:
+        with lock:
+            progress.update(job.key, fraction, left)
+
+    def run_one(job: Job) -> None:
         if stopping.is_set():
             return
-        key = _key(candidate, seed)
-        trial = _run_subprocess(candidate, seed, folder, threads, device, progress, lock)
+        trial = _run_subprocess(job, threads, update)
         if trial is None:
             stopping.set()
             return
         with lock:
-            trials[key] = trial
-            progress.ended(key, trial)
+            trials[job.key] = trial
+            progress.ended(job.key, trial)
 
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(run_one, run) for run in pending]
+        futures = [pool.submit(run_one, job) for job in pending]
         try:
             for future in futures:
                 future.result()
@@ -237,33 +219,11 @@ def _run_parallel(
         raise KeyboardInterrupt
 
 
-def _run_subprocess(
-    candidate: Candidate,
-    seed: int,
-    folder: Path,
-    threads: int,
-    device: str,
-    progress: ComparisonProgress,
-    lock: threading.Lock,
-) -> Trial | FailedTrial | None:
+def _run_subprocess(job: Job, threads: int, update: Callable[[Job, float, float], None]) -> Trial | FailedTrial | None:
     """Run in a subprocess; None if it was stopped."""
-    key = _key(candidate, seed)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    config = {
-        "group": candidate.group,
-        "name": candidate.name,
-        "test": candidate.test,
-        "recipe": candidate.recipe.model_dump(mode="json"),
-        "seed": seed,
-        "folder": str(folder),
-        "threads": threads,
-        "device": device,
-    }
-    log = folder.with_suffix(".log")
-    environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-    }
+    recipe, log = job.candidate.recipe.model_dump(mode="json"), job.folder.with_suffix(".log")
+    config = {"candidate": vars(job.candidate) | {"recipe": recipe}, "seed": job.seed, "folder": str(job.folder)}
+    path = os.pathsep.join(p for p in sys.path if p)
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "windlass.comparing.trial"],
@@ -271,24 +231,22 @@ def _run_subprocess(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=environment,
+            env=os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": path},
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(config) + "\n")
+        process.stdin.write(json.dumps(config | {"threads": threads, "device": job.device}) + "\n")
         process.stdin.close()
         message: dict[str, Any] = {}
         for line in process.stdout:
             message = json.loads(line)
             if "fraction" in message:
-                with lock:
-                    progress.update(key, message["fraction"], message["left"])
+                update(job, message["fraction"], message["left"])
         process.wait()
     if "trial" in message:
         log.unlink()
         return Trial(**message["trial"])
     if "stopped" in message or process.returncode in (-2, 130):
         return None
-    return FailedTrial(
-        *key, message.get("error") or f"its process has died (exit code {process.returncode}): see {log}"
-    )
+    died = f"its process has died (exit code {process.returncode}): see {log}"
+    return FailedTrial(*job.key, message.get("error") or died)

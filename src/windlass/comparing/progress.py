@@ -7,12 +7,9 @@ from statistics import fmean
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from windlass.comparing.trial import FailedTrial, Trial
+from windlass.comparing.trial import FailedTrial, RunKey, Trial
 from windlass.metrics.likelihood import format_metric
 from windlass.training.progress import format_duration
-
-RunKey = tuple[str, str, int]
-"""Group, name and seed."""
 
 
 class ComparisonProgress:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from windlass.comparing.plot import Point, plot
+from windlass.comparing.plot import plot
 from windlass.comparing.trial import FailedTrial, Trial
 from windlass.metrics import higher_is_better
 from windlass.metrics.likelihood import format_metric
@@ -32,11 +32,7 @@ class Spread:
         return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
 
     def render(self, format_value: Callable[[float], str]) -> str:
-        """Return both as text.
-
-        >>> Spread(88.25, 0.5).render("{:.1f}".format)
-        '88.2 ± 0.5'
-        """
+        """Return both as text."""
         return f"{format_value(self.mean)} ± {format_value(self.deviation)}"
 
 
@@ -86,8 +82,9 @@ class CandidateRow:
 class Comparison:
     """The result of a comparison: all trials, and their summary as rows, a table or a plot.
 
-    >>> Comparison((), (FailedTrial("", "gru", 1, "no training data"),)).failed[0].error
-    'no training data'
+    >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
+    >>> print(Comparison((trial,)).markdown().splitlines()[4])
+    | gru | 1 | 9 | 0.10 | 2s ± 0s | - | 9.50 ± 0.00 |
     """
 
     trials: tuple[Trial, ...]
@@ -105,12 +102,7 @@ class Comparison:
         return list(dict.fromkeys(t.group for t in self.trials))
 
     def best(self, group: str = "") -> str:
-        """Return the candidate of a group with the best mean dev score.
-
-        >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
-        >>> Comparison((trial,)).best()
-        'gru'
-        """
+        """Return the candidate of a group with the best mean dev score."""
         rows = [r for r in self.rows if r.group == group]
         sign = 1 if higher_is_better(rows[0].metric) else -1
         return max(rows, key=lambda r: sign * r.dev[r.metric].mean).name
@@ -136,12 +128,7 @@ class Comparison:
         return headings, [*table, [f"baseline: {first.baseline}", "", "", "", "", "", *baseline, *blank]]
 
     def markdown(self) -> str:
-        """Return a page with a table for every group.
-
-        >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
-        >>> print(Comparison((trial,)).markdown().splitlines()[4])
-        | gru | 1 | 9 | 0.10 | 2s ± 0s | - | 9.50 ± 0.00 |
-        """
+        """Return a page with a table for every group."""
         lines = ["# Comparison", ""]
         for group in self.groups:
             headings, table = self.cells(group, all_metrics=True)
@@ -149,21 +136,16 @@ class Comparison:
             lines.append("| " + " | ".join(headings) + " |")
             lines.append("|---" + "|---:" * (len(headings) - 1) + "|")
             lines += ["| " + " | ".join(cells) + " |" for cells in table]
-            lines += ["", f"Best on dev by {self._metric(group)}: {self.best(group)}.", ""]
+            metric = next(t.metric for t in self.trials if t.group == group)
+            lines += ["", f"Best on dev by {metric}: {self.best(group)}.", ""]
         for trial in self.failed:
-            lines.append(f"- {_label(trial)} failed: {trial.error}")
+            group = f"{trial.group}: " if trial.group else ""
+            lines.append(f"- {group}{trial.name}, seed {trial.seed} failed: {trial.error}")
         lines += ["", "Mean ± standard deviation over seeds. Training is wall-clock time, including evaluation."]
         return "\n".join(lines) + "\n"
 
-    def _metric(self, group: str) -> str:
-        return next(t.metric for t in self.trials if t.group == group)
-
     def to_json(self) -> dict[str, Any]:
-        """Return rows and runs as JSON values.
-
-        >>> Comparison(()).to_json()["rows"]
-        []
-        """
+        """Return rows and runs as JSON values."""
         return {
             "rows": [asdict(r) for r in self.rows],
             "best": {group: self.best(group) for group in self.groups},
@@ -172,28 +154,13 @@ class Comparison:
         }
 
     def draw(self, path: str | Path) -> Path:
-        """Plot score against training time, one panel per group.
-
-        >>> import tempfile
-        >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
-        >>> Comparison((trial,)).draw(Path(tempfile.mkdtemp()) / "c.png").stat().st_size > 5000
-        True
-        """
-        panels: dict[str, list[Point]] = {}
+        """Plot score against training time, one panel per group."""
+        panels: dict[str, list[tuple[CandidateRow, list[Trial]]]] = {}
         for r in self.rows:
-            runs = [t for t in self.trials if (t.group, t.name) == (r.group, r.name)]
-            points = tuple((t.seconds, t.dev[t.metric]) for t in runs)
-            score = r.dev[r.metric]
-            point = Point(
-                r.name, r.metric, r.seconds.mean, score.mean, r.seconds.deviation, score.deviation, points, r.parameters
-            )
-            panels.setdefault(r.group or r.task, []).append(point)
+            trials = [t for t in self.trials if (t.group, t.name) == (r.group, r.name)]
+            panels.setdefault(r.group or r.task, []).append((r, trials))
         return plot(panels, Path(path))
 
 
 def _cell(scores: dict[str, Spread], name: str) -> str:
     return scores[name].render(lambda value: format_metric(name, value)) if name in scores else "-"
-
-
-def _label(trial: Trial | FailedTrial) -> str:
-    return f"{trial.group + ': ' if trial.group else ''}{trial.name}, seed {trial.seed}"

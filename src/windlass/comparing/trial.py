@@ -25,13 +25,57 @@ from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
 from windlass.recipe import Recipe
 from windlass.training.observe import RunPlan, Silent, Step
-from windlass.training.progress import fraction_done, seconds_left
 
 TIMED = 200
 """Dev inputs on which the prediction speed is measured."""
 
 ReportProgress = Callable[[float, float], None]
 """Receives the fraction of a run that is done, and the seconds left."""
+RunKey = tuple[str, str, int]
+"""Group, name and seed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to do: a candidate with a seed, in a folder.
+
+    >>> job = Job(Candidate("gru", Recipe()), 7, Path("runs/gru/7"))
+    >>> job.key, job.recipe.seed
+    (('', 'gru', 7), 7)
+    """
+
+    candidate: Candidate
+    seed: int
+    folder: Path
+    device: str = "cpu"
+
+    @property
+    def key(self) -> RunKey:
+        """Group, name and seed."""
+        return self.candidate.group, self.candidate.name, self.seed
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe with the seed."""
+        return self.candidate.recipe.model_copy(update={"seed": self.seed})
+
+    def digest(self, data: Data) -> str:
+        """Return a digest of recipe and data, which a finished run must match to be reused."""
+        files = self.recipe.data.model_copy(update={"train": (), "dev": None})
+        content = self.recipe.model_copy(update={"data": files}).to_yaml()
+        return hashlib.sha256(f"{content}{fingerprint(data, self.recipe)}".encode()).hexdigest()
+
+    def record(self, data: Data) -> dict[str, Any] | None:
+        """Return the record of a finished run, a file beside its folder; None if there is none."""
+        try:
+            content = json.loads(self.folder.with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if content.get("mark") != self.digest(data):
+            raise WindlassError(
+                f"{self.folder}: has a run of the same name with another recipe or other data: choose another --out"
+            )
+        return dict(content)
 
 
 @dataclass(frozen=True)
@@ -84,47 +128,12 @@ class _ProgressObserver(Silent):
         self.plan = plan
 
     def step(self, step: Step) -> None:
-        self.report(fraction_done(self.plan, step), seconds_left(self.plan, step))
+        self.report(self.plan.fraction_done(step), self.plan.seconds_left(step))
         if os.getppid() != self.parent:
             raise KeyboardInterrupt
 
 
-def run_digest(recipe: Recipe, data: str) -> str:
-    """Return a digest of recipe and data, which a finished run must match to be reused.
-
-    >>> run_digest(Recipe(), "a") == run_digest(Recipe(), "a"), run_digest(Recipe(), "a") == run_digest(Recipe(), "b")
-    (True, False)
-    """
-    content = recipe.model_copy(update={"data": recipe.data.model_copy(update={"train": (), "dev": None})})
-    return hashlib.sha256(f"{content.to_yaml()}{data}".encode()).hexdigest()
-
-
-def load_record(folder: Path, digest: str) -> dict[str, Any] | None:
-    """Return the record of a finished run, a file beside its folder; None if there is none.
-
-    >>> load_record(Path("/nowhere/1"), "") is None
-    True
-    """
-    try:
-        content = json.loads(folder.with_suffix(".json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if content.get("mark") != digest:
-        raise WindlassError(
-            f"{folder}: has a run of the same name with another recipe or other data: choose another --out"
-        )
-    return dict(content)
-
-
-def run_trial(
-    candidate: Candidate,
-    seed: int,
-    data: Data,
-    folder: Path,
-    device: str,
-    report: ReportProgress,
-    parallel: bool = False,
-) -> Trial | None:
+def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = False) -> Trial | None:
     """Do a run, or the rest of it, and save its record; None if Ctrl-C stopped it.
 
     A run in `parallel` with others uses one process, unless its recipe sets another number.
@@ -133,29 +142,25 @@ def run_trial(
     >>> from windlass.experiment.data import as_data
     >>> from windlass.recipe import compose
     >>> small = {"train": {"epochs": 2}, "model": {"encoder": {"size": 8}, "decoder": {"size": 8}}}
-    >>> recipe = compose("text", None, [small, {"seed": 1}])
+    >>> recipe = compose("text", None, [small])
     >>> data = as_data([("ab", "ba"), ("ba", "ab")], [("aa", "aa")], recipe)
-    >>> folder = Path(mkdtemp()) / "1"
-    >>> trial = run_trial(Candidate("small", recipe), 1, data, folder, "cpu", lambda fraction, left: None)
-    >>> record = load_record(folder, run_digest(recipe, fingerprint(data, recipe)))
-    >>> trial.epochs, record["trial"]["steps"] == trial.steps
-    (2.0, True)
+    >>> job = Job(Candidate("small", recipe), 1, Path(mkdtemp()) / "1")
+    >>> run_trial(job, data, lambda fraction, left: None).epochs
+    2.0
     """
-    recipe = candidate.recipe.model_copy(update={"seed": seed})
-    digest = run_digest(recipe, fingerprint(data, recipe))
-    record = load_record(folder, digest)
+    candidate, digest, record = job.candidate, job.digest(data), job.record(data)
     if record is None:
-        trained = _train(candidate, recipe, data, folder, device, report, parallel)
+        trained = _train(job, data, report, parallel)
         if trained is None:
             return None
         record = {"mark": digest, "test_file": None, "trial": asdict(trained)}
-        _save_record(folder, record)
+        _save_record(job.folder, record)
     trial = Trial(**record["trial"])
     if candidate.test is None or record["test_file"] == (test_digest := _file_digest(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = read_examples(recipe, candidate.test).examples
-    trial = replace(trial, test=evaluate([Bundle.load(folder, device)], examples).metrics)
-    _save_record(folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
+    examples = read_examples(job.recipe, candidate.test).examples
+    trial = replace(trial, test=evaluate([Bundle.load(job.folder, job.device)], examples).metrics)
+    _save_record(job.folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
     return trial
 
 
@@ -170,23 +175,20 @@ def _file_digest(path: str) -> str:
         raise WindlassError(f"{path}: cannot read the test file: {error.strerror}") from None
 
 
-def _train(
-    candidate: Candidate, recipe: Recipe, data: Data, folder: Path, device: str, report: ReportProgress, parallel: bool
-) -> Trial | None:
+def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Trial | None:
+    recipe, folder = job.recipe, job.folder
     if parallel and recipe.train.processes == "auto":
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"processes": 1})})
-    threads = torch.get_num_threads()
+    threads, begun = torch.get_num_threads(), (folder / "training").is_dir()
     try:
-        outcome = run(recipe, data, folder, _ProgressObserver(report), (folder / "training").is_dir(), device=device)
+        outcome = run(recipe, data, folder, _ProgressObserver(report), begun, device=job.device)
     finally:
         torch.set_num_threads(threads)
     if outcome.dev is None or outcome.fit.reason == "interrupted":
         return None
     bundle = outcome.bundle
     return Trial(
-        candidate.group,
-        candidate.name,
-        recipe.seed,
+        *job.key,
         recipe.task,
         recipe.choose_by or bundle.task.metric,
         sum(p.numel() for p in bundle.model.parameters()),
@@ -232,18 +234,11 @@ def _main() -> None:
             last_report = time.monotonic()
             send({"fraction": fraction, "left": left})
 
-    recipe = Recipe.model_validate(config["recipe"])
-    candidate = Candidate(config["name"], recipe, config["group"], config["test"])
+    recipe = Recipe.model_validate(config["candidate"]["recipe"])
+    candidate = Candidate(**config["candidate"] | {"recipe": recipe})
+    job = Job(candidate, config["seed"], Path(config["folder"]), config["device"])
     try:
-        trial = run_trial(
-            candidate,
-            config["seed"],
-            read_data(recipe),
-            Path(config["folder"]),
-            config["device"],
-            report,
-            parallel=True,
-        )
+        trial = run_trial(job, read_data(recipe), report, parallel=True)
     except WindlassError as error:
         send({"error": str(error)})
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Annotated, Any, Self, get_args
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -54,25 +54,12 @@ class Options(BaseModel):
         """Small variants of the part, the plain one first; the contracts hold for each of them.
 
         By default the one with its large sizes cut down. A part with options that change its computation overrides it.
-
-        >>> class Layer(Options):
-        ...     size: int = 256
-        ...     layers: int = 2
-        >>> Layer.tiny()
-        (Layer(size=6, layers=2),)
         """
         return (cls.small(),)
 
     @classmethod
     def small(cls, **settings: Any) -> Self:
-        """The part with these settings, and every other size cut down to a few units.
-
-        >>> class Layer(Options):
-        ...     size: int = 256
-        ...     bias: bool = True
-        >>> Layer.small(bias=False)
-        Layer(size=6, bias=False)
-        """
+        """The part with these settings, and every other size cut down to a few units."""
         for name, field in cls.model_fields.items():
             value = field.default
             if name not in settings and isinstance(value, Options):
@@ -118,6 +105,3 @@ def options_class(annotation: Any) -> type[Options] | None:
     types = [member for member in get_args(annotation) if member is not NoneType] or [annotation]
     only = types[0] if len(types) == 1 else None
     return only if isinstance(only, type) and issubclass(only, Options) else None
-
-
-__all__ = ["Annotated", "Options", "members", "named", "options_class"]

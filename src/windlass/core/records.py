@@ -40,10 +40,7 @@ def _map(value: Any, fn: Callable[[Tensor], Tensor]) -> Any:
 class Record:
     """A frozen, batch-first bundle of tensors.
 
-    >>> p = Padded(torch.tensor([[5, 6], [7, 0]]), torch.tensor([[True, True], [True, False]]))
-    >>> p.select(torch.tensor([1])).values.tolist()
-    [[7, 0]]
-    >>> p.repeat(2).values.tolist()
+    >>> Padded(torch.tensor([[5, 6], [7, 0]]), torch.tensor([[True, True], [True, False]])).repeat(2).values.tolist()
     [[5, 6], [5, 6], [7, 0], [7, 0]]
     """
 
@@ -85,11 +82,7 @@ class Padded(Record):
 
     @classmethod
     def nested(cls, rows: Sequence[Sequence[Sequence[int]]], pad: int = 0) -> Padded:
-        """Pad lists of lists of ids, such as the letters of the words of sentences: (B, S, C).
-
-        >>> Padded.nested([[[4, 5], [6]], [[7]]]).values.tolist()
-        [[[4, 5], [6, 0]], [[7, 0], [0, 0]]]
-        """
+        """Pad lists of lists of ids, such as the letters of the words of sentences: (B, S, C)."""
         wide = max((len(row) for row in rows), default=0)
         flat = cls.of([list(part) for row in rows for part in [*row, *[[]] * (max(1, wide) - len(row))]], pad)
         return cls(*(t.view(len(rows), max(1, wide), -1) for t in (flat.values, flat.mask)))
@@ -122,11 +115,7 @@ class Batch(Record):
 
     @property
     def lengths(self) -> Tensor:
-        """How many places of the source are real in each row, words of sentences counted one by one: (B,).
-
-        >>> Batch({"source": Padded.nested([[[4, 5], [6]]])}, None, torch.arange(1)).lengths.tolist()
-        [3]
-        """
+        """How many places of the source are real in each row, words of sentences counted one by one: (B,)."""
         source = self.inputs.get("source")
         return torch.zeros_like(self.keys) if source is None else source.mask.flatten(1).sum(1)
 
@@ -155,19 +144,12 @@ class Memory(Record):
     @classmethod
     def empty(cls, rows: int, device: torch.device | str = "cpu") -> Memory:
         """The memory of a model that reads nothing."""
-        return cls(
-            torch.zeros(rows, 0, 0, device=device),
-            torch.zeros(rows, 0, dtype=torch.bool, device=device),
-            torch.zeros(rows, 0, device=device),
-        )
+        states, mask = torch.zeros(rows, 0, 0, device=device), torch.zeros(rows, 0, dtype=torch.bool, device=device)
+        return cls(states, mask, torch.zeros(rows, 0, device=device))
 
     @classmethod
     def of_weights(cls, weights: Tensor, mask: Tensor) -> Memory:
-        """Attention that an encoder computed, as a part of its memory: the states (B, S, S') are distributions.
-
-        >>> Memory.of_weights(torch.ones(2, 3, 4) / 4, torch.ones(2, 3) > 0).states.shape
-        torch.Size([2, 3, 4])
-        """
+        """Attention that an encoder computed, as a part of its memory: the states (B, S, S') are distributions."""
         return cls(weights, mask, weights.new_zeros(weights.size(0), 0))
 
 
@@ -176,8 +158,6 @@ class Carry(Record):
     """What the next chunk of running text starts from: the last state of every layer.
 
     >>> carry = Carry(((torch.ones(2, 3), torch.zeros(2, 3)),))
-    >>> sorted(carry.tensors())
-    ['0.0', '0.1']
     >>> Carry.of(carry.tensors()).layers[0][0].tolist() == carry.layers[0][0].tolist()
     True
     """
@@ -241,9 +221,6 @@ class Hypothesis:
         """The probability of the whole output; of a text that was cut off, of any text that begins with it.
 
         A number has none.
-
-        >>> round(Hypothesis(ids=(5,), score=-0.5, logprobs=(-0.5, -0.5)).confidence, 4)
-        0.3679
         """
         if self.value is not None:
             return None
@@ -267,19 +244,14 @@ class Member(NamedTuple):
 class Span:
     """A part of an input, and its label.
 
-    >>> "in Ulm"[slice(*Span(3, 6, "place", "Ulm").place)]
-    'Ulm'
+    >>> Span(3, 6, "place", text="Ulm").label
+    'place'
     """
 
     begin: int  # in characters of the input, from 0
     end: int  # the first character after it
     label: str
     text: str
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """From where to where."""
-        return self.begin, self.end
 
 
 @dataclass(frozen=True)

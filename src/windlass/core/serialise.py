@@ -26,10 +26,8 @@ def serialise(record: Record) -> bytes:
 def deserialise(content: bytes) -> Any:
     """Return the record that `serialise` wrote.
 
-    >>> from windlass.core.records import Batch, Padded
-    >>> import torch
-    >>> batch = Batch({"source": Padded.of([[4, 5]])}, None, torch.tensor([7]))
-    >>> deserialise(serialise(batch)).inputs["source"].values.tolist()
+    >>> from windlass.core.records import Padded
+    >>> deserialise(serialise(Padded.of([[4, 5]]))).values.tolist()
     [[4, 5]]
     """
     size = int.from_bytes(content[:8], "little")
@@ -55,9 +53,8 @@ def _rebuild(structure: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     if "tensor" in structure:
         return tensors[structure["tensor"]]
     if "record" in structure:
-        return _record_types()[structure["record"]](
-            **{name: _rebuild(part, tensors) for name, part in structure["fields"].items()}
-        )
+        fields = {name: _rebuild(part, tensors) for name, part in structure["fields"].items()}
+        return _record_types(Record)[structure["record"]](**fields)
     if "tuple" in structure:
         return tuple(_rebuild(part, tensors) for part in structure["tuple"])
     if "dict" in structure:
@@ -65,11 +62,6 @@ def _rebuild(structure: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     return structure["value"]
 
 
-def _record_types() -> dict[str, type[Record]]:
-    types: dict[str, type[Record]] = {}
-    pending: list[type[Record]] = [Record]
-    while pending:
-        record = pending.pop()
-        types[record.__name__] = record
-        pending.extend(record.__subclasses__())
-    return types
+def _record_types(base: type[Record]) -> dict[str, type[Record]]:
+    within = [_record_types(record) for record in base.__subclasses__()]
+    return {base.__name__: base} | {name: record for types in within for name, record in types.items()}

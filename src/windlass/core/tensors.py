@@ -42,14 +42,8 @@ def atomic_write(path: Path, content: bytes) -> None:
             os.close(folder)
 
 
-def digest(tensors: dict[str, Tensor], metadata: str) -> str:
-    """Return the sha256 of tensors (names, types, shapes, bytes) and their metadata.
-
-    >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2)}, "")
-    True
-    >>> digest({"a": torch.zeros(2)}, "") == digest({"a": torch.zeros(2, 1)}, "")
-    False
-    """
+def _digest(tensors: dict[str, Tensor], metadata: str) -> str:
+    """Return the sha256 of tensors (names, types, shapes, bytes) and their metadata."""
     sha = hashlib.sha256(metadata.encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().contiguous().cpu()
@@ -69,7 +63,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, An
     """
     text = json.dumps(metadata, sort_keys=True)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    atomic_write(path, save(copies, {"note": text, "sha256": digest(copies, text)}))
+    atomic_write(path, save(copies, {"note": text, "sha256": _digest(copies, text)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -89,6 +83,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise BundleError(f"{path}: damaged or not a safetensors file ({error})") from None
     if "sha256" not in header or "note" not in header:
         raise BundleError(f"{path}: not written by Windlass: it has no checksum")
-    if digest(tensors, header["note"]) != header["sha256"]:
+    if _digest(tensors, header["note"]) != header["sha256"]:
         raise BundleError(f"{path}: damaged: its checksum does not match; use another copy")
     return tensors, json.loads(header["note"])

@@ -29,11 +29,8 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 def clone_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies, detached from the graph.
 
-    >>> layer = nn.Linear(1, 1)
-    >>> copies = clone_tensors(weights(layer))
-    >>> _ = nn.init.constant_(layer.bias, 5.0)
-    >>> copies["bias"].item() == 5.0
-    False
+    >>> clone_tensors({"bias": torch.ones(1, requires_grad=True)})
+    {'bias': tensor([1.])}
     """
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
@@ -67,12 +64,11 @@ def temporary_weights(model: nn.Module, tensors: Mapping[str, Tensor] | None) ->
     """Use other weights inside the block, then restore the model's. None keeps the model's weights.
 
     >>> layer = nn.Linear(1, 1, bias=False)
-    >>> before = layer.weight.item()
     >>> with temporary_weights(layer, {"weight": torch.tensor([[5.0]])}):
     ...     layer.weight.item()
     5.0
-    >>> layer.weight.item() == before
-    True
+    >>> layer.weight.item() == 5.0
+    False
     """
     if tensors is None:
         yield

@@ -10,48 +10,24 @@ import random
 
 from windlass.data.trees import Tree
 
-Rule = tuple[float, tuple[str, ...]]
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "S": (
-        (5, ("NP", "VP", ".")),
-        (1, ("PP", ",", "NP", "VP", ".")),
-        (1, ("SBAR", ",", "NP", "VP", ".")),
-        (0.7, ("S1", "CC", "S1", ".")),
-    ),
-    "S1": ((1, ("NP", "VP")),),
-    "NP": (
-        (4, ("DT", "NN")),
-        (2, ("DT", "JJ", "NN")),
-        (2, ("DTs", "NNS")),
-        (1, ("JJ", "NNS")),
-        (2, ("PRP",)),
-        (1.5, ("NNP",)),
-        (1.2, ("NP", "PPof")),
-        (0.5, ("NP", "PPnear")),
-        (0.6, ("NP", "CC", "NP")),
-        (0.6, ("NP", "REL")),
-    ),
-    "VP": (
-        (2, ("VBZ",)),
-        (4, ("VBD", "NP")),
-        (2, ("VBD", "NP", "PPwith")),
-        (0.3, ("VBD", "NP", "PPnear")),
-        (1, ("VBD", "SBAR1")),
-        (0.8, ("MD", "VPbase")),
-        (0.7, ("VBD", "ADVP")),
-    ),
-    "VPbase": ((2, ("VB", "NP")), (1, ("VB", "NP", "PPwith")), (0.5, ("VB", "ADVP"))),
-    "ADVP": ((3, ("RB",)), (1, ("RB", "RB"))),
-    "PP": ((1, ("IN", "NP")),),
-    "PPof": ((1, ("INof", "NP")),),
-    "PPwith": ((1, ("INwith", "NP")),),
-    "PPnear": ((1, ("IN", "NP")),),
-    "SBAR": ((1, ("INwhen", "S1")),),
-    "SBAR1": ((1, ("INthat", "S1")),),
-    "REL": ((1, ("WHNP", "VP")),),
-    "WHNP": ((1, ("WP",)),),
+RULES = {
+    "S": "5 NP VP . | 1 PP , NP VP . | 1 SBAR , NP VP . | 0.7 S1 CC S1 .",
+    "S1": "1 NP VP",
+    "NP": "4 DT NN | 2 DT JJ NN | 2 DTs NNS | 1 JJ NNS | 2 PRP | 1.5 NNP | 1.2 NP PPof | 0.5 NP PPnear | 0.6 NP CC NP"
+    " | 0.6 NP REL",
+    "VP": "2 VBZ | 4 VBD NP | 2 VBD NP PPwith | 0.3 VBD NP PPnear | 1 VBD SBAR1 | 0.8 MD VPbase | 0.7 VBD ADVP",
+    "VPbase": "2 VB NP | 1 VB NP PPwith | 0.5 VB ADVP",
+    "ADVP": "3 RB | 1 RB RB",
+    "PP": "1 IN NP",
+    "PPof": "1 INof NP",
+    "PPwith": "1 INwith NP",
+    "PPnear": "1 IN NP",
+    "SBAR": "1 INwhen S1",
+    "SBAR1": "1 INthat S1",
+    "REL": "1 WHNP VP",
+    "WHNP": "1 WP",
 }
+"""The rules of every symbol, each with its weight."""
 LEXICON = {
     "DT": "the a every this some", "DTs": "the some these",
     "NN": "cat dog king letter garden river child telescope key house",
@@ -74,10 +50,10 @@ def _expand(symbol: str, rng: random.Random, depth: int) -> Tree:
     label = TREE_LABELS.get(symbol, symbol)
     if symbol in LEXICON:
         return Tree(label, (rng.choice(LEXICON[symbol].split()),))
-    rules = RULES[symbol]
+    rules = [rule.split() for rule in RULES[symbol].split(" | ")]
     if depth >= MAX_DEPTH:
-        rules = tuple(r for r in rules if not {"NP", "SBAR1", "S1"} & set(r[1])) or rules[:1]
-    (parts,) = rng.choices([parts for _, parts in rules], [weight for weight, _ in rules])
+        rules = [rule for rule in rules if not {"NP", "SBAR1", "S1"} & set(rule)] or rules[:1]
+    (parts,) = rng.choices([parts for _, *parts in rules], [float(rule[0]) for rule in rules])
     return Tree(label, tuple(_expand(part, rng, depth + 1) for part in parts))
 
 

@@ -37,12 +37,8 @@ MAX_DISTANCE = 0.34
 
 
 @dataclass(frozen=True)
-class Script:
-    """A script: which names are in it, and how the Unicode names of its letters are read.
-
-    >>> SCRIPTS["katakana"].prefix
-    'KATAKANA'
-    """
+class _Script:
+    """A script: which names are in it, and how the Unicode names of its letters are read."""
 
     prefix: str  # of the Unicode names of its letters
     syllabic: bool  # the name of a letter is its sound (KA), or only starts with it (GIMEL)
@@ -53,22 +49,22 @@ class Script:
 _RUSSIAN = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
 _ARABIC = "ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىي"
 
-_LATIN = Script("LATIN", False)
+_LATIN = _Script("LATIN", False)
 
-SCRIPTS: dict[str, Script] = {
-    "devanagari": Script("DEVANAGARI", True),
-    "arabic": Script("ARABIC", False, _ARABIC),
-    "armenian": Script("ARMENIAN", False),
-    "bengali": Script("BENGALI", True),
-    "cyrillic": Script("CYRILLIC", False, _RUSSIAN, unwanted=r"ъ\b"),
-    "ethiopic": Script("ETHIOPIC", True),
-    "georgian": Script("GEORGIAN", False),
-    "greek": Script("GREEK", False),
-    "gurmukhi": Script("GURMUKHI", True),
-    "hangul": Script("HANGUL", True, unwanted=r"(시|구|군)$"),
-    "hebrew": Script("HEBREW", False),
-    "katakana": Script("KATAKANA", True),
-    "thai": Script("THAI", False),
+SCRIPTS: dict[str, _Script] = {
+    "devanagari": _Script("DEVANAGARI", True),
+    "arabic": _Script("ARABIC", False, _ARABIC),
+    "armenian": _Script("ARMENIAN", False),
+    "bengali": _Script("BENGALI", True),
+    "cyrillic": _Script("CYRILLIC", False, _RUSSIAN, unwanted=r"ъ\b"),
+    "ethiopic": _Script("ETHIOPIC", True),
+    "georgian": _Script("GEORGIAN", False),
+    "greek": _Script("GREEK", False),
+    "gurmukhi": _Script("GURMUKHI", True),
+    "hangul": _Script("HANGUL", True, unwanted=r"(시|구|군)$"),
+    "hebrew": _Script("HEBREW", False),
+    "katakana": _Script("KATAKANA", True),
+    "thai": _Script("THAI", False),
 }
 """The scripts with at least about 1,500 good names."""
 
@@ -134,7 +130,7 @@ _KATAKANA = {"TI": "s", "TU": "s", "DI": "s", "DU": "s", "HU": "f"}  # chi, tsu,
 
 
 @cache
-def _reading(letter: str, script: Script) -> str:
+def _reading(letter: str, script: _Script) -> str:
     """Return a rough Latin reading of the consonants of a letter, from its Unicode name."""
     words = unicodedata.name(letter, "").split()
     if words[:1] != [script.prefix]:
@@ -165,8 +161,6 @@ def _reading(letter: str, script: Script) -> str:
 def sound_distance(latin: str, other: str, script: str) -> float:
     """Return the distance of the consonants of two names: 0 if equal, 1 if nothing matches.
 
-    >>> sound_distance("Kanpur", "कानपुर", "devanagari")
-    0.0
     >>> sound_distance("Germany", "जर्मनी", "devanagari") < sound_distance("Deutschland", "जर्मनी", "devanagari")
     True
     """
@@ -180,13 +174,13 @@ def _word_count(name: str) -> int:
 
 
 @cache
-def _pattern(script: Script) -> regex.Pattern[str]:
+def _pattern(script: _Script) -> regex.Pattern[str]:
     letters = script.alphabet or rf"\p{{Script={script.prefix}}}--\p{{N}}"
     between = r"[ '’・＝-]"
     return regex.compile(rf"(?V1i)(?:[[{letters}]ー]|{between}(?!{between}|$))+")
 
 
-def _written_in(name: str, script: Script) -> bool:
+def _written_in(name: str, script: _Script) -> bool:
     return bool(_pattern(script).fullmatch(name)) and not re.search(script.unwanted, name)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.program import program
-from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.demo.names import PlaceNames, place_names
-from windlass.experiment.run import baseline_metrics, encode, fit_sides, read_data, run
+from windlass.experiment.data import read_data
+from windlass.experiment.run import baseline_metrics, fit_sides, run, training_loader
 from windlass.explain.attention import draw
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose
@@ -41,7 +40,7 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     if (folder / "model").exists():
         raise WindlassError(f"{folder / 'model'}: already there: choose another --out, or remove it to start again")
     names = place_names(script)
-    files = write_names(names, folder)
+    files = _write_names(names, folder)
     observer.note(
         f"{len(names.pairs):,} place names in Latin and {script} (GeoNames, CC BY 4.0): {len(names.train):,} train, "
         f"{len(names.dev):,} dev, {len(names.test):,} test"
@@ -49,7 +48,7 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     dropped = ", ".join(f"{count:,} {rule}" for rule, count in names.dropped.items())
     observer.note(f"places dropped, by rule: {dropped}")
     recipe = compose("transliterate", None, [{"seed": seed, "data": {"train": [files[0]], "dev": files[1]}}])
-    recipe = fit_to_time(recipe, minutes)
+    recipe = _fit_to_time(recipe, minutes)
     outcome = run(recipe, read_data(recipe), folder / "model", observer)
     if outcome.fit.reason == "interrupted":
         observer.note(
@@ -69,11 +68,10 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
         verdict = "correct" if prediction.text in example.targets else f"should be {example.target}"
         confidence = 100 * (prediction.confidence or 0)
         print(f"  {example.source:24} {prediction.text:24} {verdict}   (confidence {confidence:.0f} %)")
-    pictures = _draw_attention(evaluation.predictions, folder)
     model = shlex.quote(str(folder / "model"))
     print("\nattention, source letters across, output letters down:")
-    for picture in pictures:
-        print(f"  {picture}")
+    for suffix in ("png", "html"):
+        print(f"  {draw(list(evaluation.predictions[:HEATMAPS]), folder / f'attention.{suffix}')}")
     windlass = program()
     print("\nnext:")
     print(f"  echo Windhoek | {windlass} predict {model} --nbest 3")
@@ -83,14 +81,8 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
     return True
 
 
-def write_names(names: PlaceNames, folder: Path) -> list[str]:
-    """Write train, dev and test as tab-separated files.
-
-    >>> from tempfile import mkdtemp
-    >>> names = PlaceNames("greek", (("Athína", "Αθήνα"),), (), (), {})
-    >>> [Path(f).name for f in write_names(names, Path(mkdtemp()))]
-    ['train.tsv', 'dev.tsv', 'test.tsv']
-    """
+def _write_names(names: PlaceNames, folder: Path) -> list[str]:
+    """Write train, dev and test as tab-separated files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for part, pairs in (("train", names.train), ("dev", names.dev), ("test", names.test)):
@@ -100,20 +92,12 @@ def write_names(names: PlaceNames, folder: Path) -> list[str]:
     return files
 
 
-def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
-    """Set the number of epochs to what this machine can do in the time, so that the schedule completes.
-
-    >>> from tempfile import mkdtemp
-    >>> pairs = (("Athína", "Αθήνα"), ("Pátra", "Πάτρα")) * 20
-    >>> train, dev, _ = write_names(PlaceNames("greek", pairs, pairs[:2], (), {}), Path(mkdtemp()))
-    >>> recipe = compose("transliterate", None, [{"data": {"train": [train], "dev": dev}}])
-    >>> fit_to_time(recipe, minutes=0.001).train.epochs == MIN_EPOCHS
-    True
-    """
+def _fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
+    """Set the number of epochs to what this machine can do in the time, so that the schedule completes."""
     data = read_data(recipe)
-    sides = fit_sides(recipe, data.train)
-    loader = sides.loader(encode(sides, data.train), recipe.train.batch_tokens, recipe.seed, shuffle=True)
-    seconds = estimate(Bundle.new(recipe, sides).model, loader, recipe.train).seconds * (1 + EVALUATION_OVERHEAD)
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+    loader = training_loader(bundle, data.train)
+    seconds = estimate(bundle.model, loader, recipe.train).seconds * (1 + EVALUATION_OVERHEAD)
     # A machine that is busy for a moment seems slow: plan enough epochs to learn something all the same.
     fewest = min(MIN_EPOCHS, recipe.train.epochs)
     epochs = max(fewest, min(recipe.train.epochs, int(60 * minutes / seconds)))
@@ -122,9 +106,3 @@ def fit_to_time(recipe: Recipe, minutes: float) -> Recipe:
     schedule = recipe.train.schedule.model_copy(update={"warmup": warmup})
     train = recipe.train.model_copy(update={"epochs": epochs, "minutes": 1.15 * minutes, "schedule": schedule})
     return recipe.model_copy(update={"train": train})
-
-
-def _draw_attention(predictions: Sequence[Prediction], folder: Path) -> list[Path]:
-    """Draw the attention of a few names as PNG and HTML."""
-    first = list(predictions[:HEATMAPS])
-    return [draw(first, folder / f"attention.{suffix}") for suffix in ("png", "html")]

@@ -45,10 +45,7 @@ def _sentences(texts: Sequence[str]) -> bool:
 def _side(name: str, texts: Sequence[str]) -> Suggestion:
     words, letters = _mean_words(texts), _mean_letters(texts)
     if words > 1.5 and letters < 2:
-        return (
-            {name: {"tokens": {"kind": "words"}}},
-            f"{name}: words, as they are short and separated by spaces",
-        )
+        return ({name: {"tokens": {"kind": "words"}}}, f"{name}: words, as they are short and separated by spaces")
     return (
         {name: {"tokens": {"kind": "characters"}}},
         f"{name}: characters, as it has {words:.1f} words of {letters:.1f} characters",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,55 +11,33 @@ from typing import Any
 
 from torch import nn
 
-from windlass.baseline import AnyBaseline, best_baseline, load_baseline, save_baseline
+from windlass.baseline import AnyBaseline, best_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
-from windlass.bundle import Bundle, Sides, check_device, load_definition, save_definition, save_weights
+from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import atomic_write
-from windlass.data.encoded import Encoded
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
-from windlass.data.sides import TARGETS
+from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import suggest_settings
-from windlass.experiment.data import Data, as_data, fingerprint, read_data, sides_of
+from windlass.experiment.data import Data, fingerprint, sides_of
 from windlass.explain.render import curves
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
+from windlass.training.checkpoint import flatten
+from windlass.training.data_parallel import gradient_workers
 from windlass.training.environment import environment
-from windlass.training.estimate import estimate
-from windlass.training.finetune import check_same_model, extend_bundle
-from windlass.training.loop import fit
+from windlass.training.estimate import choose_processes, estimate
+from windlass.training.finetune import Note, check_same_model, extend_bundle
+from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Observer
-from windlass.training.processes import choose_processes, gradient_workers
-from windlass.training.resume import flatten
 from windlass.training.samples import SampleWriter
-
-__all__ = [
-    "Data",
-    "Outcome",
-    "apply_suggestions",
-    "as_data",
-    "baseline_metrics",
-    "check_folder",
-    "choose_baseline",
-    "describe_unknown",
-    "encode",
-    "fingerprint",
-    "fit_sides",
-    "load_baseline",
-    "load_vectors",
-    "read_data",
-    "run",
-    "save_baseline",
-]
-
-Note = Callable[[str], None]
 
 SAMPLE_SIZE = 200_000
 """Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
@@ -70,10 +48,9 @@ class Outcome:
     """A trained bundle, how training ended, and its dev metrics beside those of the best baseline.
 
     >>> from windlass.baseline import Baseline
-    >>> result = FitResult(None, best_step=0, steps=3, epochs=0, seconds=1, reason="interrupted")
-    >>> outcome = Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {"cer": 90.0})
-    >>> outcome.baseline.name, outcome.baseline_metrics["cer"]
-    ('copy', 90.0)
+    >>> result = FitResult({"cer": 20.0}, best_step=3, steps=3, epochs=1, seconds=1, reason="epochs")
+    >>> Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {"cer": 90.0}).baseline.name
+    'copy'
     """
 
     bundle: Bundle
@@ -86,12 +63,9 @@ class Outcome:
 def apply_suggestions(recipe: Recipe, data: Data, settings: Sequence[dict[str, Any]], note: Note) -> Recipe:
     """Apply the settings that the data suggest and note them; the user's own `settings` take precedence.
 
+    >>> from windlass.experiment.data import as_data
     >>> data = as_data([("cat", "k a t")] * 50 + [("dog", "d o g")], None, Recipe())
-    >>> apply_suggestions(Recipe(), data, [], print).target.tokens.kind
-    picked from the data:
-      source: characters, as it has 1.0 words of 3.0 characters
-      target: words, as they are short and separated by spaces
-      128 units per layer, 60 epochs, batches of 200 tokens, as there are ... examples
+    >>> apply_suggestions(Recipe(), data, [], note=lambda text: None).target.tokens.kind
     'words'
     """
     content = recipe.model_dump(mode="json")
@@ -113,35 +87,21 @@ def apply_suggestions(recipe: Recipe, data: Data, settings: Sequence[dict[str, A
 def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
     """Fit both sides to the training data.
 
+    >>> from windlass.experiment.data import as_data
     >>> sides = fit_sides(Recipe(), as_data([("a", "b"), ("c", "d")], None, Recipe()).train)
     >>> sides.source.sizes
     {'source': 5}
     """
     sides = Sides.fit(sides_of(recipe), train, recipe.vocabulary == "joint")
-    embedding = recipe.model.source_embedding
+    embedding = recipe.model.encoder.source_embedding
     if isinstance(embedding, Vectors) and embedding.more:
         source = sides.source.with_words(words_of(embedding.path, embedding.size), embedding.more)
         sides = replace(sides, source=source)
     return sides
 
 
-def encode(sides: Sides, examples: Sequence[Example]) -> list[Encoded]:
-    """Encode examples as arrays.
-
-    >>> data = as_data([("a", "b"), ("c", "d")], [("a", "b")], Recipe())
-    >>> [row.target.tolist() for row in encode(fit_sides(Recipe(), data.train), data.dev)]
-    [[4]]
-    """
-    return [sides.encode_example(e) for e in examples]
-
-
-def describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
-    """Name the symbols of the dev set that the training data lack.
-
-    >>> data = as_data([("a", "b"), ("c", "d")], [("z", "b")], Recipe())
-    >>> describe_unknown(fit_sides(Recipe(), data.train), data.dev)
-    "dev has symbols that train lacks, encoded as unknown: source 'z' (1 example)"
-    """
+def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
+    """Name the symbols of the dev set that the training data lack."""
     parts = []
     sources = [set(sides.source.unknown(e.source)) for e in dev]
     targets = [set(sides.target.unknown(e.target)) for e in dev]
@@ -161,7 +121,7 @@ def load_vectors(bundle: Bundle, note: Note) -> None:
     """
     options = bundle.recipe.model
     tables: list[tuple[str, Any, nn.Module | None, Tokenizer | None]] = [
-        ("source", options.source_embedding, table, bundle.sides.source.vocabulary)
+        ("source", options.encoder.source_embedding, table, bundle.sides.source.vocabulary)
         for table in bundle.model.encoder.embeddings()
     ]
     if options.decoder is not None:
@@ -192,11 +152,11 @@ def run(
     `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
 
     >>> from tempfile import mkdtemp
+    >>> from windlass.experiment.data import as_data
     >>> from windlass.recipe import compose, setting
-    >>> from windlass.training.observe import Silent
     >>> recipe = compose("text", None, [setting("train.epochs=1"), setting("model.encoder.size=8")])
     >>> data = as_data([("ab", "ba"), ("cd", "dc")], [("ab", "ba")], recipe)
-    >>> run(recipe, data, Path(mkdtemp()) / "model", Silent()).fit.reason
+    >>> run(recipe, data, Path(mkdtemp()) / "model", Observer()).fit.reason
     'epochs'
     """
     folder = out / "training"
@@ -204,18 +164,15 @@ def run(
     check_device(device)
     if recipe.loss.alignment and not any(e.alignment for e in data.train):
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
-    before = load_definition(out)[0] if resume else None
-    if before is not None:
+    before, sides = load_definition(out) if resume else (None, None)
+    if before is not None and sides is not None:
         check_same_model(before, recipe, "a resumed run")
-        bundle = _resumed_bundle(recipe, out)
+        bundle = Bundle.new(recipe, sides)
+    elif base is not None:
+        bundle = extend_bundle(base, recipe, data.train, observer.note)
     else:
-        bundle = (
-            extend_bundle(base, recipe, data.train, observer.note)
-            if base
-            else Bundle.new(recipe, fit_sides(recipe, data.train))
-        )
-        if base is None:
-            load_vectors(bundle, observer.note)
+        bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+        load_vectors(bundle, observer.note)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:
@@ -225,9 +182,9 @@ def run(
     else:
         if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
-        baseline = choose_baseline(recipe, data)
+        baseline = _choose_baseline(recipe, data)
     _open_folder(out, bundle, data, baseline, resume)
-    if message := describe_unknown(sides, data.dev):
+    if message := _describe_unknown(sides, data.dev):
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(message)
@@ -239,10 +196,10 @@ def run(
     processes = _count_processes(bundle, loader, out, observer.note, resume, device)
     try:
         with gradient_workers(model, out, processes, recipe.seed) as compute_gradients:
-            result = fit(
+            trainer = Trainer(
                 model,
                 loader,
-                evaluate=lambda _: dev_metrics(bundle, data.dev),  # `fit` swaps weights inside the one model
+                evaluate=lambda _: _dev_metrics(bundle, data.dev),  # the trainer swaps weights inside the one model
                 metric=metric,
                 higher_is_better=higher_is_better(metric),
                 options=recipe.train,
@@ -251,18 +208,19 @@ def run(
                 save_best=lambda m, scores: save_weights(out, m, scores),
                 seed=recipe.seed,
                 device=device,
-                resume=resume,
                 compute_gradients=compute_gradients,
             )
+            result = trainer.fit(resume)
     except WindlassError:
         if before is not None:  # the new settings failed: keep the old ones for the next resume
             save_definition(out, before, sides)
         raise
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] if result.best else []
-    if rows:
-        _draw_curves(rows, folder / "curves.png", metric)
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    if rows:
+        flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
+        curves(flat, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
@@ -274,6 +232,7 @@ def run(
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
     """Return the loader of the training data: examples bucketed by length, or running text in order.
 
+    >>> from windlass.experiment.data import as_data
     >>> bundle = Bundle.new(Recipe(), Sides.tiny())
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
     1
@@ -295,23 +254,13 @@ def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: 
     expected = estimate(bundle.model, loader, options, device)
     if not resume:
         note(expected.render())
-    count = choose_processes(bundle.model, loader, options, out, bundle.recipe.seed, device, expected.total, note)
+    count = choose_processes(bundle, loader, out, device, expected.total, note)
     atomic_write(path, json.dumps({"processes": count}).encode())
     return count
 
 
-def _draw_curves(rows: list[dict[str, Any]], path: Path, metric: str) -> None:
-    flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
-    curves(flat, path, metric)
-
-
-def dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
-    """Return the dev metrics during training, with the alignment error rate if there are gold links and attention.
-
-    >>> data = as_data([("a", "b")], [("a", "b")], Recipe())
-    >>> sorted(dev_metrics(Bundle.new(Recipe(), Sides.tiny()), data.dev))
-    ['accuracy', 'cer', 'chrf']
-    """
+def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
+    """The dev metrics during training, with the alignment error rate if there are gold links and attention."""
     metrics = evaluate([bundle], dev).metrics
     decoder = bundle.recipe.model.decoder
     if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
@@ -332,11 +281,6 @@ def check_folder(out: Path, resume: bool) -> None:
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
         how = f"resume it with --resume --out {out}, or " if begun else ""
         raise TrainingError(f"{out}: exists and is not empty: {how}choose another --out; nothing was changed")
-
-
-def _resumed_bundle(recipe: Recipe, out: Path) -> Bundle:
-    sides = Sides.from_json(json.loads((out / "codecs.json").read_text(encoding="utf-8")))
-    return Bundle.new(recipe, sides)
 
 
 def _open_folder(
@@ -361,13 +305,8 @@ def _open_folder(
     atomic_write(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
 
 
-def choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
-    """Return the baseline that does best on dev.
-
-    >>> data = as_data([("ab", "αβ"), ("ba", "βα")], [("aab", "ααβ")], Recipe())
-    >>> choose_baseline(Recipe(), data).name
-    'letter by letter'
-    """
+def _choose_baseline(recipe: Recipe, data: Data) -> AnyBaseline:
+    """The baseline that does best on dev."""
     task = _task_for(recipe.task, data.dev)
     dev = group(data.dev) if task.multi_reference else data.dev
     pairs = [(e.source, e.target) for e in _sample(data.train)]
@@ -390,6 +329,7 @@ def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Exampl
     """Return the metrics of a baseline.
 
     >>> from windlass.baseline import Baseline
+    >>> from windlass.experiment.data import as_data
     >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
     {'wer': 0.0, 'per': 0.0}
     """

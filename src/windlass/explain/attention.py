@@ -71,11 +71,9 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
     """
     if path.suffix.lower() == ".json" and predictions:
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = [asdict(p) for p in predictions]
-        atomic_write(
-            path,
-            json.dumps(content if len(content) > 1 else content[0], ensure_ascii=False, indent=1).encode(),
-        )
+        each = [asdict(p) for p in predictions]
+        content = json.dumps(each if len(each) > 1 else each[0], ensure_ascii=False, indent=1)
+        atomic_write(path, content.encode())
         return path
     if predictions and all(p.places.within and not p.answer.written for p in predictions):
         return draw_documents(predictions, path, title)

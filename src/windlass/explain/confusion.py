@@ -8,6 +8,7 @@ from pathlib import Path
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
+from windlass.explain.render import save
 from windlass.metrics.labels import confusion
 
 MAX_LABELS = 40
@@ -22,7 +23,6 @@ def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str
     >>> draw_confusion(["a", "b", "b"], [["a"], ["a"], ["b"]], path).stat().st_size > 1000
     True
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if path.suffix.lower() != ".png":
@@ -57,9 +57,7 @@ def draw_confusion(predictions: Sequence[str], references: Sequence[Sequence[str
     axes.set_ylabel("gold (count)")
     if len(gold) > MAX_LABELS:
         axes.set_title(f"the {MAX_LABELS} most frequent of {len(gold)} labels", size=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    FigureCanvasAgg(figure)
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         tick.set_fontfamily(fonts.families(tick.get_text()))
-    figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+    save(figure, path)
     return path

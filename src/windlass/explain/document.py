@@ -17,7 +17,7 @@ from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain import fonts
-from windlass.explain.render import GREY, INK, save
+from windlass.explain.render import GREY, INK, page, save
 
 MAX_LABELS = 5
 """Labels shown above a document, with their probabilities."""
@@ -28,12 +28,8 @@ WORDS, SENTENCES = (8, 81, 156), (217, 95, 14)
 
 
 @dataclass(frozen=True)
-class Word:
-    """A word to draw.
-
-    >>> Word(" ", "cat", 0.5, 1.0).text
-    'cat'
-    """
+class _Word:
+    """A word to draw."""
 
     gap: str  # the space before it
     text: str
@@ -42,20 +38,16 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A sentence to draw.
+class _Line:
+    """A sentence to draw."""
 
-    >>> Line((), 0.5, 1.0, None).weight
-    0.5
-    """
-
-    words: tuple[Word, ...]
+    words: tuple[_Word, ...]
     weight: float | None  # share of the document; None without sentence attention
     shade: float  # relative to the sentence of the largest weight
     tag: tuple[str, float] | None  # and its probability, if sentences are tagged
 
 
-def lines(prediction: Prediction) -> list[Line]:
+def lines(prediction: Prediction) -> list[_Line]:
     """Return the sentences of a document to draw.
 
     >>> from windlass.core.records import Places, TextAnswer
@@ -73,11 +65,11 @@ def lines(prediction: Prediction) -> list[Line]:
         own = prediction.word_attention[n] if prediction.word_attention else None
         shades = _shades(own or ())
         drawn = tuple(
-            Word(gap, shown, own[k] if own else None, shades[k] if own else 0)
+            _Word(gap, shown, own[k] if own else None, shades[k] if own else 0)
             for k, (gap, shown) in enumerate(_spaced(text, words))
         )
         share = weights[n] if weights else None
-        sentences.append(Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
+        sentences.append(_Line(drawn, share, share / most if share and most else 0, tags[n] if tags else None))
     return sentences
 
 
@@ -181,19 +173,8 @@ def _page(predictions: Sequence[Prediction], title: str | None) -> str:
     heading = html.escape(
         title or (predictions[0].text if predictions[0].answer.by_label() else "Attention over a document")
     )
-    faces = fonts.embedded(heading + documents)
-    families = [*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]
     gutter = "9rem" if any(prediction.answer.per_place for prediction in predictions) else "4.6rem"
-    style = _STYLE.replace("FAMILIES", ", ".join(families)).replace("GUTTER", gutter)
-    style += "".join(
-        f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
-        for family, data in faces.items()
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{documents}\n</body></html>\n"
-    )
+    return page(heading, _STYLE.replace("GUTTER", gutter), documents + "\n", fonts.embedded(heading + documents))
 
 
 def _document(prediction: Prediction) -> str:
@@ -220,7 +201,7 @@ def _document(prediction: Prediction) -> str:
     ) + f'<div class="legend">{"".join(keys)}</div>\n<article>\n{rows}\n</article>{beyond}'
 
 
-def _sentence(line: Line) -> str:
+def _sentence(line: _Line) -> str:
     share = ""
     if line.tag is not None:
         share = f"<b>{html.escape(line.tag[0])}</b> {100 * line.tag[1]:.0f} %"
@@ -234,7 +215,7 @@ def _sentence(line: Line) -> str:
     )
 
 
-def _word(word: Word) -> str:
+def _word(word: _Word) -> str:
     text = html.escape(word.text)
     if word.weight is None:
         return text
@@ -258,7 +239,7 @@ def _picture(predictions: Sequence[Prediction], path: Path, title: str | None) -
     gutter = 1.75 if any(p.answer.per_place for p in predictions) else 0.85
     left, right = _EDGE + gutter, _WIDE - _EDGE
     measure = _Measure()
-    placed: list[tuple[float, list[tuple[float, float, Word]], Line, float]] = []  # top, words, sentence, height
+    placed: list[tuple[float, list[tuple[float, float, _Word]], _Line, float]] = []  # top, words, sentence, height
     heads: list[tuple[float, str]] = []
     y = _EDGE + (0.4 if title else 0)
     for prediction in predictions:

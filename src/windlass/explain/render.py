@@ -26,16 +26,7 @@ if TYPE_CHECKING:  # 40 MB, loaded only to draw
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
 _LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
-_NAMED = {
-    " ": "␣",
-    "\t": "⇥",
-    "\n": "⏎",
-    "": "∅",
-    "</s>": "end",
-    "<s>": "start",
-    "<unk>": "unknown",
-    "<pad>": "pad",
-}
+_NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
 @dataclass(frozen=True)
@@ -86,29 +77,11 @@ def label(token: str) -> str:
     return "".join(_NAMED.get(c, c) if c.isspace() else c for c in token)
 
 
-def heatmap(
-    attention: Sequence[Sequence[float]],
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
-    path: Path | str,
-    title: str | None = None,
-) -> Path:
-    """Draw one heatmap to a .png, .html or .json file and return its path.
-
-    >>> import tempfile
-    >>> path = heatmap([[0.9, 0.1]], ["k", "a"], ["क"], Path(tempfile.mkdtemp()) / "one.json")
-    >>> json.loads(path.read_text(encoding="utf-8"))[0]["target"]
-    ['क']
-    """
-    return sheet([Heat(attention, source_tokens, target_tokens, title)], path)
-
-
 def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> Path:
     """Draw several heatmaps to one file.
 
     >>> sheet([], "x.gif")
     Traceback (most recent call last):
-        ...
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
     """
     path = Path(path)
@@ -127,15 +100,11 @@ def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> 
 
 
 def _write_json(items: Sequence[Heat], path: Path, title: str | None) -> None:
-    tables = [
-        {
-            "title": item.title,
-            "source": list(item.source_tokens),
-            "target": list(item.target_tokens),
-            "attention": [[float(weight) for weight in row] for row in item.attention],
-        }
-        for item in items
-    ]
+    tables = []
+    for item in items:
+        tokens = {"source": list(item.source_tokens), "target": list(item.target_tokens)}
+        weights = [[float(weight) for weight in row] for row in item.attention]
+        tables.append({"title": item.title, **tokens, "attention": weights})
     path.write_text(json.dumps(tables, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -194,14 +163,8 @@ def _packed(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 
 def _draw(axes: Axes, panel: _Panel) -> None:
     item = panel.item
-    axes.pcolormesh(
-        [[float(weight) for weight in row] for row in item.attention],
-        cmap=COLOURS,
-        vmin=0,
-        vmax=1,
-        edgecolors="#e8ecf0",
-        linewidth=0.6 if panel.cell > 0.2 else 0.3,
-    )
+    weights, line = [[float(weight) for weight in row] for row in item.attention], 0.6 if panel.cell > 0.2 else 0.3
+    axes.pcolormesh(weights, cmap=COLOURS, vmin=0, vmax=1, edgecolors="#e8ecf0", linewidth=line)
     axes.invert_yaxis()
     axes.xaxis.tick_top()
     axes.set_xticks([i + 0.5 for i in range(len(item.columns))], labels=list(item.columns))
@@ -217,7 +180,7 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Save a figure as .png.
+    """Save a figure as .png, and make its folder.
 
     >>> import tempfile
     >>> from matplotlib.figure import Figure
@@ -225,6 +188,7 @@ def save(figure: Figure, path: Path) -> None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts.families warns better
@@ -240,15 +204,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     height = head + foot + sum(max(panel.height for panel in line) for line in lines)
     figure = Figure(figsize=(width, height))
     if title:
-        figure.text(
-            0.2 / width,
-            1 - 0.3 / height,
-            title,
-            size=14,
-            va="center",
-            color=INK,
-            family=fonts.families(title),
-        )
+        figure.text(0.2 / width, 1 - 0.3 / height, title, size=14, va="center", color=INK, family=fonts.families(title))
     y = height - head
     for line in lines:
         x = 0.1
@@ -257,16 +213,9 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
             box = (x + panel.left, y - panel.top - down, across, down)
             axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
             _draw(axes, panel)
-            if panel.item.title:
-                figure.text(
-                    (x + 0.1) / width,
-                    (y - 0.14) / height,
-                    panel.item.title,
-                    size=12,
-                    va="center",
-                    color=INK,
-                    family=fonts.families(panel.item.title),
-                )
+            if text := panel.item.title:
+                at, family = ((x + 0.1) / width, (y - 0.14) / height), fonts.families(text)
+                figure.text(*at, text, size=12, va="center", color=INK, family=family)
             x += panel.width
         y -= max(panel.height for panel in line)
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
@@ -329,20 +278,29 @@ def _table(item: Heat) -> str:
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
     tables = "\n".join(map(_table, items))
     heading = html.escape(title or items[0].title or "Attention")
-    faces = fonts.embedded(heading + tables)
-    style = _STYLE.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
+    note = (
+        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
+        "that token of the source; point at a cell for the weight in percent.</p>\n"
+    )
+    content = fonts.embedded(heading + tables)
+    path.write_text(page(heading, _STYLE, f"{note}<main>\n{tables}\n</main>", content), encoding="utf-8")
+
+
+def page(heading: str, style: str, body: str, faces: Mapping[str, str]) -> str:
+    """Return a page of its own, with the fonts that `fonts.embedded` returned; FAMILIES in the style are all fonts.
+
+    >>> page("Attention", "body { font: FAMILIES; }", "<p>", {}).splitlines()[3]
+    '<style>body { font: system-ui, sans-serif; }</style></head>'
+    """
+    style = style.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
     style += "".join(
         f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
         for family, data in faces.items()
     )
-    path.write_text(
+    return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n"
-        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
-        "that token of the source; point at a cell for the weight in percent.</p>\n"
-        f"<main>\n{tables}\n</main></body></html>\n",
-        encoding="utf-8",
+        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{body}</body></html>\n"
     )
 
 
@@ -378,14 +336,7 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
     for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
         for colour, name in zip(_LINES, drawn, strict=False):
             points = [(row.get("epoch", i), row[name]) for i, row in enumerate(rows, 1) if name in row]
-            axes.plot(
-                *zip(*points, strict=True),
-                color=colour,
-                lw=1.8,
-                marker="o",
-                ms=3,
-                label=name.replace("_", " "),
-            )
+            axes.plot(*zip(*points, strict=True), color=colour, lw=1.8, marker="o", ms=3, label=name.replace("_", " "))
             if name == score:
                 _mark_best(axes, points, name)
         axes.grid(color="#e3e8ed")
@@ -394,7 +345,6 @@ def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | N
         axes.legend(frameon=False, fontsize=9)
     axes.set_xlabel("epoch")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, path)
     return path
 
@@ -403,12 +353,5 @@ def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> 
     best = max if higher_is_better(name.removeprefix("dev_")) else min
     epoch, value = best(points, key=lambda point: point[1])
     axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
-    axes.annotate(
-        f"best {format_metric(name.removeprefix('dev_'), value)}",
-        (epoch, value),
-        (0, 9),
-        textcoords="offset points",
-        ha="center",
-        size=9,
-        color=INK,
-    )
+    text = f"best {format_metric(name.removeprefix('dev_'), value)}"
+    axes.annotate(text, (epoch, value), (0, 9), textcoords="offset points", ha="center", size=9, color=INK)

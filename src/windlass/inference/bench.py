@@ -112,7 +112,6 @@ class _Run:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far."""
         return sum(self.latencies)
 
     def _predict(self, part: Sequence[Value]) -> int:
@@ -120,7 +119,6 @@ class _Run:
         return sum(len(prediction.answer.probabilities) for prediction in every)
 
     def step(self) -> None:
-        """Predict the next batch."""
         part = self.parts[self.next % len(self.parts)]
         started = perf_counter()
         tokens = self._predict(part)
@@ -130,7 +128,6 @@ class _Run:
         self.tokens += tokens
 
     def measurement(self, numbers: str, search: str, batch: int) -> Measurement:
-        """The measurement so far."""
         return Measurement(numbers, search, batch, self.sentences, self.seconds, self.tokens, tuple(self.latencies))
 
 

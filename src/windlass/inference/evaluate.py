@@ -31,10 +31,7 @@ class Evaluation:
 
 
 def evaluate(
-    bundles: Sequence[Bundle],
-    examples: Sequence[Example],
-    options: SearchOptions | None = None,
-    rows: int = ROWS,
+    bundles: Sequence[Bundle], examples: Sequence[Example], options: SearchOptions | None = None, rows: int = ROWS
 ) -> Evaluation:
     """Predict and compare with the references; rows with the same source are one example if the task allows several.
 
@@ -58,22 +55,15 @@ def evaluate(
     predictions = predict(bundles, [e.source for e in questions], options)
     metrics = task.score([p.text for p in predictions], [e.targets for e in questions])
     if task.likelihood_metrics:
-        forced = forced_metrics(bundles, questions)
+        forced = _forced_metrics(bundles, questions)
         metrics = {name: forced[name] for name in task.likelihood_metrics} | metrics
     return Evaluation(metrics, len(questions), tuple(predictions))
 
 
-def forced_metrics(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[str, float]:
+def _forced_metrics(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[str, float]:
     """Return nats and perplexity per token of the references under forced decoding, end mark included.
 
     A word that is neither in the vocabulary nor copied is scored as the unknown mark.
-
-    >>> from windlass.data import Sides
-    >>> from windlass.data.examples import Place
-    >>> from windlass.recipe import Recipe
-    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
-    >>> sorted(forced_metrics([bundle], [Example("ab", ("ba",), None, Place("pairs.tsv", 1))]))
-    ['nats', 'perplexity']
     """
     pairs = [(e.source, e.target) for e in examples]
     each = [score(bundle, pairs) for bundle in bundles]

@@ -20,7 +20,6 @@ def generate(
     prompt: str = "",
     options: SearchOptions | None = None,
     stop: Sequence[str] = (),
-    key: int = 0,
     endless: bool = False,
 ) -> Iterator[str]:
     """Continue a prompt, token by token; any text in `stop` ends generation and is not returned.
@@ -40,10 +39,10 @@ def generate(
     members = []
     for bundle in bundles:
         bundle.model.eval()
-        batch = Batch({}, None, torch.tensor([key], device=bundle.device))
+        batch = Batch({}, None, torch.tensor([0], device=bundle.device))
         members.append(Member(bundle.model.head, bundle.encode(batch), batch, bundle.int8))
     forbidden = (UNK, EOS) if endless else (UNK,)
-    tokens = stream(members, SearchRequest(options, keys=torch.tensor([key]), forbidden=forbidden), ids)
+    tokens = stream(members, SearchRequest(options, keys=torch.tensor([0]), forbidden=forbidden), ids)
     return _until((_piece(tokenizer, token, n == 0 and not ids) for n, token in enumerate(tokens)), stop)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from windlass.bundle import Bundle, Sides
+from windlass.bundle import Bundle
 from windlass.core.errors import DataError
 from windlass.core.marks import EOS, UNK
 from windlass.core.records import Carry, Prediction, TextAnswer
 from windlass.data.running import chunk_of
+from windlass.data.sides import Sides
 from windlass.data.sides.nothing import NoSource, NothingOptions
 from windlass.data.sides.text import TextTarget
-from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
@@ -110,19 +110,6 @@ def _batches(order: Sequence[int], lines: Sequence[Sequence[int]], vocabulary: i
         yield batch
 
 
-def count_characters(tokenizer: Tokenizer, texts: Iterable[str], ends: bool) -> int | None:
-    """Count the characters of texts, with a line end each if `ends` are scored; None if tokens are words.
-
-    Words do not restore the spaces between them, and an unknown word may have any length.
-
-    >>> count_characters(tiny_lm().sides.tokenizer, ["abc", "a"], ends=True)
-    6
-    """
-    if tokenizer.spaced:
-        return None
-    return sum(len(tokenizer.clean(text)) + ends for text in texts)
-
-
 def text_metrics(bundles: Sequence[Bundle], texts: Sequence[str], rows: int = ROWS) -> dict[str, float]:
     """Return nats per token, perplexity and bits per character of texts; every token counts once.
 
@@ -140,8 +127,10 @@ def logprob_metrics(bundle: Bundle, texts: Sequence[str], logprob: float, tokens
     >>> logprob_metrics(tiny_lm(), ["ab"], -2.0, 2)["nats"]
     1.0
     """
-    ends = bundle.recipe.train.chunk is None
-    return likelihood(logprob, tokens, count_characters(bundle.sides.tokenizer, texts, ends))
+    tokenizer, ends = bundle.sides.tokenizer, bundle.recipe.train.chunk is None  # a line end is scored too
+    # Words do not restore the spaces between them, and an unknown word may have any length.
+    characters = None if tokenizer.spaced else sum(len(tokenizer.clean(text)) + ends for text in texts)
+    return likelihood(logprob, tokens, characters)
 
 
 def encode_texts(sides: Sides, texts: Sequence[str], running: bool) -> list[list[int]]:
@@ -162,16 +151,9 @@ def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Pre
     tokenizer = bundle.sides.tokenizer
     predictions = []
     for text, (ids, logp) in zip(texts, token_logprobs([bundle], texts, rows), strict=True):
-        total = float(logp.sum())
-        predictions.append(
-            Prediction(
-                text=text,
-                answer=TextAnswer(tuple(tokenizer.pieces(text)), tuple(logp.exp().tolist())),
-                score=total,
-                confidence=math.exp(total),
-                unknown=tokenizer.unknown(text) if UNK in ids else (),
-            )
-        )
+        answer = TextAnswer(tuple(tokenizer.pieces(text)), tuple(logp.exp().tolist()))
+        total, unknown = float(logp.sum()), tokenizer.unknown(text) if UNK in ids else ()
+        predictions.append(Prediction(text, answer, score=total, confidence=math.exp(total), unknown=unknown))
     return predictions
 
 

@@ -15,7 +15,7 @@ from windlass.core.records import Hypothesis, Member, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
 from windlass.data.sides import Sides
-from windlass.decoding.constraint import Constraint, WellFormed
+from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import ensemble_mean
@@ -60,9 +60,12 @@ def predict(
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    predictions = [_blank(first)] * len(texts)
+    predictions = [Prediction("", first.sides.target.no_answer)] * len(texts)  # of blank inputs
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
-    loader = first.sides.loader(encoded[0], batch_tokens or _batch_tokens(options, nbest))
+    if batch_tokens is None and options is not None:
+        # enough hypotheses to be efficient, few enough that their logits stay in cache
+        batch_tokens = max(200, 4000 // max(options.width(nbest), 2))
+    loader = first.sides.loader(encoded[0], batch_tokens or BATCH_TOKENS)
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
         values = [inputs[numbers[row]] for row in rows]
@@ -72,7 +75,9 @@ def predict(
                 batch = b.sides.collate([side[row] for row in rows], rows).to(b.device)
                 members.append(Member(b.model.head, b.encode(batch), batch, b.int8))
         keys = torch.tensor([first_key + numbers[row] for row in rows])
-        request = SearchRequest(options, nbest, keys, _constraint(first, values))
+        brackets = first.sides.target.brackets(first.sides.source, values)  # if the target has any
+        constraint = None if brackets is None else WellFormed(*brackets, first.device)
+        request = SearchRequest(options, nbest, keys, constraint)
         ranked = head.predict(members, request)
         for row, prediction in zip(rows, _predictions(first, values, members, ranked), strict=True):
             predictions[numbers[row]] = prediction
@@ -92,24 +97,17 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
     sides = bundle.sides
     inputs = [sides.read(source) for source, _ in pairs]
     encoded = [sides.encode(value, target) for value, (_, target) in zip(inputs, pairs, strict=True)]
-    predictions = [_blank(bundle)] * len(pairs)
+    predictions = [Prediction("", sides.target.no_answer)] * len(pairs)
     bundle.model.eval()
     for batch in sides.loader(encoded, BATCH_TOKENS).epoch(0):
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
             hypotheses = bundle.model.head.force(member.memory, moved)
-        values = [inputs[row] for row in rows]
-        for row, prediction in zip(
-            rows, _predictions(bundle, values, [member], [[h] for h in hypotheses]), strict=True
-        ):
+        made = _predictions(bundle, [inputs[row] for row in rows], [member], [[h] for h in hypotheses])
+        for row, prediction in zip(rows, made, strict=True):
             predictions[row] = prediction
     return predictions
-
-
-def _blank(bundle: Bundle) -> Prediction:
-    """The prediction for a blank input."""
-    return Prediction("", bundle.sides.target.no_answer)
 
 
 def _predictions(
@@ -122,12 +120,14 @@ def _predictions(
     predictions = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
         read = sides.source.places(value)
-        lengths = [len(part.names) for part in read.within]
+        within: tuple[tuple[float, ...], ...] = ()
+        if words is not None:
+            within = tuple(tuple(words[row, n, : len(part.names)].tolist()) for n, part in enumerate(read.within))
         base = Prediction(
             text="",
             answer=sides.target.no_answer,
             places=read if lowest is memory else read.lowest,
-            word_attention=() if words is None or lowest is not memory else _rows(words[row], lengths),
+            word_attention=within if lowest is memory else (),
             unknown=sides.source.unknown(value),
         )
         best, *others = (_with_answer(base, sides, value, hypothesis, mask[row]) for hypothesis in hypotheses)
@@ -162,10 +162,6 @@ def _word_attention(members: Sequence[Member]) -> Tensor | None:
     return ensemble_mean(known) if known else None
 
 
-def _rows(weights: Tensor, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(weights[row, :length].tolist()) for row, length in enumerate(lengths))
-
-
 def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
     """Refuse an ensemble whose members disagree on what a copied id stands for."""
     for others in encoded[1:]:
@@ -174,16 +170,3 @@ def _check_copies(encoded: Sequence[Sequence[Encoded]]) -> None:
                 raise DataError(
                     "an ensemble needs bundles that copy alike: all of them or none, with the same source tokens"
                 )
-
-
-def _batch_tokens(options: SearchOptions | None, nbest: int) -> int:
-    """The batch size of a search: enough hypotheses to be efficient, few enough that their logits stay in cache."""
-    if options is None:
-        return BATCH_TOKENS
-    return max(200, 4000 // max(options.width(nbest), 2))
-
-
-def _constraint(bundle: Bundle, values: Sequence[Value]) -> Constraint | None:
-    """The constraint that keeps outputs well-formed, if the target has brackets."""
-    brackets = bundle.sides.target.brackets(bundle.sides.source, values)
-    return None if brackets is None else WellFormed(*brackets, bundle.device)

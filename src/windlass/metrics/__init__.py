@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import diversity, edit, label_sets, labels, numbers, rouge, spans, text, trees
+from windlass.metrics import edit, labels, numbers, rouge, spans, text, trees
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -52,12 +52,12 @@ METRICS: dict[str, Metric] = {
         Metric("rouge_1", "ROUGE-1: F1 of unigrams, lowercased, not stemmed", True, rouge.rouge),
         Metric("rouge_2", "ROUGE-2: F1 of bigrams", True, rouge.rouge),
         Metric("rouge_l", "ROUGE-L: F1 of the longest common subsequence of words", True, rouge.rouge),
-        Metric("distinct_1", "distinct unigrams in percent of all", True, diversity.distinct),
-        Metric("distinct_2", "distinct bigrams in percent of all", True, diversity.distinct),
+        Metric("distinct_1", "distinct unigrams in percent of all", True, text.distinct),
+        Metric("distinct_2", "distinct bigrams in percent of all", True, text.distinct),
         Metric("macro_f1", "mean of the F1 of every label", True, labels.macro_f1),
-        Metric("micro_f1", "sets of labels: F1 over all assignments (micro average)", True, label_sets.set_f1),
-        Metric("label_macro_f1", "sets of labels: mean of the F1 of every label", True, label_sets.set_f1),
-        Metric("exact_match", "sets of labels that match exactly", True, label_sets.exact_match),
+        Metric("micro_f1", "sets of labels: F1 over all assignments (micro average)", True, labels.set_f1),
+        Metric("label_macro_f1", "sets of labels: mean of the F1 of every label", True, labels.set_f1),
+        Metric("exact_match", "sets of labels that match exactly", True, labels.exact_match),
         Metric("pearson", "Pearson correlation, from -1 to 1", True, numbers.pearson),
         Metric("spearman", "Spearman rank correlation, from -1 to 1", True, numbers.spearman),
         Metric("mse", "mean squared error", False, numbers.mean_squared_error),
@@ -79,7 +79,6 @@ def get_metric(name: str) -> Metric:
 
     >>> get_metric("weer")
     Traceback (most recent call last):
-        ...
     windlass.core.errors.RecipeError: unknown metric 'weer': did you mean 'wer'?
     """
     if name not in METRICS:
@@ -108,6 +107,3 @@ def score(names: Iterable[str], predictions: Sequence[str], references: Sequence
         if metric.name not in scores:
             scores |= metric.function(predictions, references)
     return {metric.name: scores[metric.name] for metric in metrics}
-
-
-__all__ = ["METRICS", "Metric", "MetricFunction", "get_metric", "higher_is_better", "score"]

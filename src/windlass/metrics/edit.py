@@ -47,7 +47,6 @@ def check_references(predictions: Sequence[str], references: Sequence[Sequence[s
     >>> check_references(["a"], [["a", "b"]])
     >>> check_references(["a"], [])
     Traceback (most recent call last):
-        ...
     windlass.core.errors.DataError: 1 predictions but 0 references: every prediction needs references
     """
     if len(predictions) != len(references):
@@ -75,22 +74,16 @@ def _exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def _error_rate(
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
-    split: Callable[[str], Sequence[str]],
+    predictions: Sequence[str], references: Sequence[Sequence[str]], split: Callable[[str], Sequence[str]]
 ) -> float:
     """Edits to the closest reference (ties: the first) in percent of the length of these references."""
     check_references(predictions, references)
     edits = length = 0
     for prediction, items in zip(predictions, references, strict=True):
         hypothesis = split(_normalise(prediction))
-        distance, size = min(
-            (
-                (edit_distance(hypothesis, reference), len(reference))
-                for reference in map(split, map(_normalise, items))
-            ),
-            key=lambda closest: closest[0],
-        )
+        targets = [split(_normalise(item)) for item in items]
+        distances = [edit_distance(hypothesis, target) for target in targets]
+        distance, size = min(zip(distances, map(len, targets), strict=True), key=lambda closest: closest[0])
         edits, length = edits + distance, length + size
     return 100 * edits / max(1, length)
 

@@ -1,4 +1,4 @@
-"""Classification metrics: F1 per label, macro F1, and the confusion matrix."""
+"""Classification metrics: F1 and the confusion matrix of labels; F1 of sets of labels, written with commas between."""
 
 from __future__ import annotations
 
@@ -41,3 +41,41 @@ def confusion(predictions: Sequence[str], references: Sequence[Sequence[str]]) -
     Counter({('a', 'a'): 1, ('b', 'a'): 1, ('b', 'b'): 1})
     """
     return Counter((p if p in gold else gold[0], p) for p, gold in zip(predictions, references, strict=True))
+
+
+def set_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """F1 of all assignments of a label together (micro), and the mean of every label's F1 (macro), in percent.
+
+    A label counts in the macro mean where it was assigned or predicted at all.
+
+    >>> set_f1(["a,b", "a"], [["a"], ["a"]])
+    {'micro_f1': 80.0, 'label_macro_f1': 50.0}
+    """
+    right, found, gold = Counter[str](), Counter[str](), Counter[str]()
+    for text, texts in zip(predictions, references, strict=True):
+        ours, theirs = _label_set(text), _label_set(texts[0])
+        right.update(ours & theirs)
+        found.update(ours)
+        gold.update(theirs)
+    every = sorted(found.keys() | gold.keys())
+    micro = _f1(right.total(), found.total(), gold.total())
+    macro = sum(_f1(right[label], found[label], gold[label]) for label in every) / max(1, len(every))
+    return {"micro_f1": 100 * micro, "label_macro_f1": 100 * macro}
+
+
+def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Examples whose set of labels is exactly right, in percent.
+
+    >>> exact_match(["b, a", "a"], [["a,b"], ["b"]])
+    {'exact_match': 50.0}
+    """
+    right = [_label_set(text) == _label_set(texts[0]) for text, texts in zip(predictions, references, strict=True)]
+    return {"exact_match": 100 * sum(right) / max(1, len(right))}
+
+
+def _label_set(text: str) -> frozenset[str]:
+    return frozenset(label for part in text.split(",") if (label := part.strip()))
+
+
+def _f1(right: int, found: int, gold: int) -> float:
+    return 2 * right / (found + gold) if found + gold else 1.0

@@ -15,40 +15,19 @@ from windlass.metrics.edit import check_references
 _WORD = re.compile(r"[^\W_]+")
 
 
-def tokenise(text: str) -> list[str]:
-    """Return the words that are compared.
-
-    >>> tokenise("Pre-trained BERT_x, 2.5%!")
-    ['pre', 'trained', 'bert', 'x', '2', '5']
-    """
-    return _WORD.findall(text.lower())
-
-
-def f1(matches: int, predicted: int, gold: int) -> float:
-    """Return the harmonic mean of precision and recall.
-
-    >>> f1(matches=2, predicted=4, gold=2)
-    0.666...
-    """
+def _f1(matches: int, predicted: int, gold: int) -> float:
+    """Return the harmonic mean of precision and recall."""
     return 2 * matches / (predicted + gold) if matches else 0.0
 
 
-def rouge_n(prediction: Sequence[str], reference: Sequence[str], n: int) -> float:
-    """Return the F1 of n-grams, with clipped counts.
-
-    >>> rouge_n("the cat sat".split(), "the cat the dog".split(), 1)
-    0.571...
-    """
+def _rouge_n(prediction: Sequence[str], reference: Sequence[str], n: int) -> float:
+    """Return the F1 of n-grams, with clipped counts."""
     a, b = (Counter(zip(*(text[k:] for k in range(n)), strict=False)) for text in (prediction, reference))
-    return f1((a & b).total(), a.total(), b.total())
+    return _f1((a & b).total(), a.total(), b.total())
 
 
-def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence, bit-parallel (Hyyrö 2004).
-
-    >>> lcs_length("police killed the gunman".split(), "police kill the gunman".split())
-    3
-    """
+def _lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence, bit-parallel (Hyyrö 2004)."""
     positions: dict[str, int] = {}  # bit n is set where a[n] is the word
     for n, word in enumerate(a):
         positions[word] = positions.get(word, 0) | 1 << n
@@ -59,15 +38,6 @@ def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
     return len(a) - free.bit_count()
 
 
-def rouge_l(prediction: Sequence[str], reference: Sequence[str]) -> float:
-    """Return the F1 of the longest common subsequence.
-
-    >>> rouge_l("police kill the gunman".split(), "police killed the gunman".split())
-    0.75
-    """
-    return f1(lcs_length(prediction, reference), len(prediction), len(reference))
-
-
 def rouge(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L in percent; for each, the best reference counts.
 
@@ -76,12 +46,14 @@ def rouge(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> di
     """
     check_references(predictions, references)
     metrics: dict[str, Callable[[Sequence[str], Sequence[str]], float]] = {
-        "rouge_1": lambda prediction, reference: rouge_n(prediction, reference, 1),
-        "rouge_2": lambda prediction, reference: rouge_n(prediction, reference, 2),
-        "rouge_l": rouge_l,
+        "rouge_1": lambda prediction, reference: _rouge_n(prediction, reference, 1),
+        "rouge_2": lambda prediction, reference: _rouge_n(prediction, reference, 2),
+        "rouge_l": lambda prediction, reference: _f1(
+            _lcs_length(prediction, reference), len(prediction), len(reference)
+        ),
     }
     items = [
-        (tokenise(prediction), [tokenise(text) for text in texts])
+        (_WORD.findall(prediction.lower()), [_WORD.findall(text.lower()) for text in texts])
         for prediction, texts in zip(predictions, references, strict=True)
     ]
     return {

@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU, with its signatures."""
+"""BLEU and chrF by sacreBLEU, with its signatures; the diversity of outputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ if TYPE_CHECKING:  # 15 MB and more, so each function imports what it needs
     from sacrebleu.metrics.base import Metric
 
 
-def _streams(
-    references: Sequence[Sequence[str]],
-) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
+def _streams(references: Sequence[Sequence[str]]) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
     """Transpose references to the streams of sacreBLEU; None where an item has fewer."""
     count = max(map(len, references))
     return [[item[k] if k < len(item) else None for item in references] for k in range(count)]
@@ -92,3 +90,21 @@ def bleu_moses_lowercased(
         [[prepare(reference) for reference in item] for item in references],
     )
     return {"bleu_moses_lc": score}
+
+
+def distinct(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return distinct-1 and distinct-2: distinct unigrams and bigrams in percent of all (Li et al. 2016).
+
+    Words are lowercased and split at spaces; bigrams do not cross texts. The scores fall with the amount of text:
+    compare them on the same inputs only.
+
+    >>> distinct(["no no no", "I see"], [["yes"], ["yes"]])
+    {'distinct_1': 60.0, 'distinct_2': 66.66...}
+    """
+    check_references(predictions, references)
+    texts = [text.lower().split() for text in predictions]
+    scores = {}
+    for n in (1, 2):
+        ngrams = [ngram for text in texts for ngram in zip(*(text[k:] for k in range(n)), strict=False)]
+        scores[f"distinct_{n}"] = 100 * len(set(ngrams)) / max(1, len(ngrams))
+    return scores

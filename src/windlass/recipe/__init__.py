@@ -3,14 +3,4 @@
 from windlass.recipe.compose import compose, default, merge, override, setting
 from windlass.recipe.recipe import FilesOptions, Recipe, parse, read_yaml
 
-__all__ = [
-    "FilesOptions",
-    "Recipe",
-    "compose",
-    "default",
-    "merge",
-    "override",
-    "parse",
-    "read_yaml",
-    "setting",
-]
+__all__ = ["FilesOptions", "Recipe", "compose", "default", "merge", "override", "parse", "read_yaml", "setting"]

@@ -77,9 +77,6 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
 
     >>> compose("pronounce", None, [setting("train.epochs=5")]).train.epochs
     5
-    >>> over = [setting("model.decoder.feedback=false"), setting("model.decoder.readout=state")]
-    >>> compose("pronounce", None, over).model.decoder.feedback
-    False
     """
     over: dict[str, Any] = {}
     where = "recipe"

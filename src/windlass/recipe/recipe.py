@@ -134,21 +134,12 @@ class Recipe(Options):
             )
 
     def to_yaml(self) -> str:
-        """Return the whole recipe as YAML.
-
-        >>> Recipe.from_yaml(Recipe(seed=7).to_yaml()).seed
-        7
-        """
+        """Return the whole recipe as YAML."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "recipe") -> Recipe:
-        """Read a recipe; an error names the key, what is wrong, and the nearest known key.
-
-        >>> Recipe.from_yaml("train: {epoch: 3}")
-        Traceback (most recent call last):
-        windlass.core.errors.RecipeError: recipe: train.epoch: unknown key; did you mean 'epochs'?
-        """
+        """Read a recipe; an error names the key, what is wrong, and the nearest known key."""
         return parse(read_yaml(text, where), where)
 
 

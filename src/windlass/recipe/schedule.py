@@ -27,6 +27,9 @@ class PlateauState:
 
 
 class _Schedule(Options):
+    kind: str
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
+
     @abstractmethod
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of step `step` (from 1) of `total`, in epoch `epoch` (from 0); `base` is the peak."""
@@ -36,12 +39,8 @@ class _Schedule(Options):
         return state
 
 
-def rise(warmup: int, step: int) -> float:
-    """The warm-up factor of a step (from 1).
-
-    >>> rise(4, 1), rise(4, 9), rise(0, 1)
-    (0.25, 1.0, 1.0)
-    """
+def _rise(warmup: int, step: int) -> float:
+    """The warm-up factor of a step (from 1)."""
     return min(1.0, step / warmup) if warmup else 1.0
 
 
@@ -53,36 +52,30 @@ class Constant(_Schedule):
     """
 
     kind: Literal["constant"] = "constant"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of a step."""
-        return base * rise(self.warmup, step)
+        return base * _rise(self.warmup, step)
 
 
 class Plateau(_Schedule):
     """lr * factor after `patience` evaluations in a row without improvement on dev, but at least `minimum`.
 
-    >>> Plateau().factor
-    0.5
+    >>> Plateau(factor=0.5, patience=1).evaluated(PlateauState(), better=False)
+    PlateauState(scale=0.5, bad=0)
     """
 
     kind: Literal["plateau"] = "plateau"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     factor: float = Field(0.5, gt=0, lt=1, description="multiplier of the learning rate at each reduction")
     patience: int = Field(2, ge=1, description="evaluations without improvement before the learning rate is reduced")
     minimum: float = Field(1e-6, ge=0, description="lower bound of the learning rate")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of a step."""
-        return max(self.minimum, base * plateau.scale) * rise(self.warmup, step)
+        return max(self.minimum, base * plateau.scale) * _rise(self.warmup, step)
 
     def evaluated(self, state: PlateauState, better: bool) -> PlateauState:
-        """The state after an evaluation.
-
-        >>> Plateau(factor=0.5, patience=1).evaluated(PlateauState(), better=False)
-        PlateauState(scale=0.5, bad=0)
-        """
+        """The state after an evaluation."""
         if better:
             return replace(state, bad=0)
         if state.bad + 1 >= self.patience:
@@ -95,23 +88,18 @@ class Cosine(_Schedule):
 
     The schedule spans all `epochs`: a run that `minutes` ends early does not reach `minimum`.
 
-    >>> Cosine(warmup=10).minimum
-    0.0
+    >>> [Cosine(warmup=2).rate(1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
+    [0.5, 1.0, 1.0]
     """
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     minimum: float = Field(0.0, ge=0, description="final learning rate")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
-        """The learning rate of a step.
-
-        >>> [Cosine(warmup=2).rate(1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
-        [0.5, 1.0, 1.0]
-        """
+        """The learning rate of a step."""
         done = (step - 1 - self.warmup) / max(1, total - self.warmup)
         wave = (1 + math.cos(math.pi * min(1.0, max(0.0, done)))) / 2
-        return (self.minimum + (base - self.minimum) * wave) * rise(self.warmup, step)
+        return (self.minimum + (base - self.minimum) * wave) * _rise(self.warmup, step)
 
 
 class Exponential(_Schedule):
@@ -122,12 +110,11 @@ class Exponential(_Schedule):
     """
 
     kind: Literal["exponential"] = "exponential"
-    warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
     gamma: float = Field(0.95, gt=0, lt=1, description="multiplier of the learning rate after every epoch")
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of a step."""
-        return base * self.gamma**epoch * rise(self.warmup, step)
+        return base * self.gamma**epoch * _rise(self.warmup, step)
 
 
 class InverseSqrt(_Schedule):
@@ -142,7 +129,7 @@ class InverseSqrt(_Schedule):
 
     def rate(self, base: float, step: int, epoch: int, total: int, plateau: PlateauState) -> float:
         """The learning rate of a step."""
-        return base * min(rise(self.warmup, step), math.sqrt(self.warmup / step))
+        return base * min(_rise(self.warmup, step), math.sqrt(self.warmup / step))
 
 
 ScheduleOptions = Annotated[Constant | Plateau | Cosine | Exponential | InverseSqrt, Field(discriminator="kind"), named]
@@ -212,11 +199,7 @@ class LinearSampling(_Feeding):
         return self
 
     def probability(self, step: int, epoch: float) -> float:
-        """Linear from `first` to `last`.
-
-        >>> LinearSampling(first=0.0, last=0.5, epochs=2).probability(step=10, epoch=1.0)
-        0.25
-        """
+        """Linear from `first` to `last`."""
         return self.first + (self.last - self.first) * min(1.0, epoch / self.epochs)
 
 
@@ -236,8 +219,6 @@ class InverseSigmoidSampling(_Feeding):
 
 
 SamplingOptions = Annotated[
-    NoSampling | ConstantSampling | LinearSampling | InverseSigmoidSampling,
-    Field(discriminator="kind"),
-    named,
+    NoSampling | ConstantSampling | LinearSampling | InverseSigmoidSampling, Field(discriminator="kind"), named
 ]
 """Scheduled sampling: how often the decoder is fed its own output in training."""

@@ -30,7 +30,16 @@ class _Optimiser(Options):
         """Return the torch optimiser and its arguments."""
 
 
-class Adam(_Optimiser):
+class _Adam(_Optimiser):
+    kind: str
+    lr: float = Field(1e-3, gt=0, description="peak learning rate")
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.999), description="decay rates of the running averages of the gradient and of its square"
+    )
+    eps: float = Field(1e-8, gt=0, description="added to the denominator, for numerical stability")
+
+
+class Adam(_Adam):
     """Adam (Kingma and Ba 2015). Weight decay is L2 regularisation: it is added to the gradient.
 
     >>> Adam(lr=0.002).betas
@@ -38,11 +47,6 @@ class Adam(_Optimiser):
     """
 
     kind: Literal["adam"] = "adam"
-    lr: float = Field(1e-3, gt=0, description="peak learning rate")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999), description="decay rates of the running averages of the gradient and of its square"
-    )
-    eps: float = Field(1e-8, gt=0, description="added to the denominator, for numerical stability")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty, on matrices only (not on biases and other vectors)")
     lazy: bool = Field(
         False, description="update only the embedding rows that occur in the batch, as SparseAdam; results differ"
@@ -58,7 +62,7 @@ class Adam(_Optimiser):
         return torch.optim.Adam, {"betas": self.betas, "eps": self.eps}
 
 
-class AdamW(_Optimiser):
+class AdamW(_Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019). Without decay, use `adam`.
 
     >>> AdamW().weight_decay
@@ -66,11 +70,6 @@ class AdamW(_Optimiser):
     """
 
     kind: Literal["adamw"] = "adamw"
-    lr: float = Field(1e-3, gt=0, description="peak learning rate")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999), description="decay rates of the running averages of the gradient and of its square"
-    )
-    eps: float = Field(1e-8, gt=0, description="added to the denominator, for numerical stability")
     weight_decay: float = Field(
         0.01, gt=0, description="at every step, matrices are multiplied by 1 - lr * weight_decay"
     )
@@ -180,9 +179,7 @@ class TrainOptions(Options):
     clip: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; null: no clipping")
     epochs: int = Field(30, ge=1, description="maximum number of epochs")
     minutes: float | None = Field(
-        None,
-        gt=0,
-        description="time limit, including the final evaluation and the time before a resume",
+        None, gt=0, description="time limit, including the final evaluation and the time before a resume"
     )
     batch_tokens: int = Field(
         2048, ge=1, description="maximum batch size in tokens, padding included: rows x longest sequence"

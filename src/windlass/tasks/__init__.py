@@ -1,25 +1,126 @@
 """Tasks: a source, a target, and the metrics people report. A task knows data, never models."""
 
+from windlass.data.corpus import DIALOGS, RUNNING_TEXT
 from windlass.tasks.base import Task
-from windlass.tasks.classify import CLASSIFY
-from windlass.tasks.classify_document import CLASSIFY_DOCUMENT
-from windlass.tasks.entail import ENTAIL
-from windlass.tasks.lm import LM
-from windlass.tasks.multilabel import MULTILABEL
-from windlass.tasks.parse import PARSE, UNPARSE
-from windlass.tasks.pronounce import PRONOUNCE
-from windlass.tasks.regress import REGRESS, SIMILARITY
-from windlass.tasks.reply import REPLY
-from windlass.tasks.summarise import SUMMARISE
-from windlass.tasks.tag import TAG
-from windlass.tasks.tag_document import TAG_DOCUMENT
-from windlass.tasks.text import TEXT
-from windlass.tasks.translate import TRANSLATE
-from windlass.tasks.transliterate import TRANSLITERATE
+
+_CLASSIFICATION = ("accuracy", "macro_f1")
+_REGRESSION = ("pearson", "spearman", "mse")
+_SPANS = ("span_f1", "span_precision", "span_recall")
 
 _ALL = (
-    *(PRONOUNCE, TRANSLITERATE, TRANSLATE, SUMMARISE, REPLY, TEXT, PARSE, UNPARSE),
-    *(CLASSIFY, CLASSIFY_DOCUMENT, MULTILABEL, TAG, TAG_DOCUMENT, ENTAIL, REGRESS, SIMILARITY, LM),
+    # Word and phone error rate, as in the SIGMORPHON shared tasks.
+    Task("pronounce", "a spelling to phonemes separated by spaces (cat -> k a t)", ("wer", "per"), "wer"),
+    Task(
+        "transliterate",
+        "a name from one script to another; a source may have several references, a row each",
+        metrics=("accuracy", "cer"),
+        metric="accuracy",
+        multi_reference=True,
+    ),
+    Task("translate", "a sentence from one language to another", ("bleu", "bleu_lc", "chrf"), "bleu"),
+    Task(
+        "summarise",
+        "a text to its summary or headline; unknown names are copied",
+        metrics=("rouge_1", "rouge_2", "rouge_l"),
+        metric="rouge_l",
+        sources=("text", "document"),
+        lead=8,
+    ),
+    # Perplexity of the references, BLEU, and the diversity of replies (distinct-n).
+    Task(
+        "reply",
+        "the next turn of a dialog, from all turns before it or the last one",
+        metrics=("bleu", "distinct_1", "distinct_2"),
+        metric="perplexity",
+        likelihood_metrics=("perplexity",),
+        sources=("document", "text"),
+        reader=DIALOGS,
+    ),
+    Task("text", "any text to any text: two columns of your own", ("accuracy", "cer", "chrf"), "cer"),
+    # Parsing as sequence-to-sequence (Vinyals et al. 2015), and the reverse.
+    Task(
+        "parse",
+        "a sentence to its bracketed tree, always well-formed",
+        metrics=("bracket_f1", "bracket_precision", "bracket_recall", "well_formed", "accuracy"),
+        metric="bracket_f1",
+        sources=("words", "text"),
+        target="tree",
+    ),
+    Task("unparse", "a bracketed tree to its sentence", ("accuracy", "bleu", "chrf"), "bleu"),
+    Task(
+        "classify",
+        "a text to a label (topic, sentiment, spam, question type)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("text", "words"),
+        target="label",
+    ),
+    Task(
+        "classify-document",
+        "a document, read sentence by sentence, to a label (topic, opinion, kind of letter)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("document",),
+        target="label",
+    ),
+    Task(
+        "multilabel",
+        "a text to any number of labels, separated by commas (topics, keywords)",
+        metrics=("micro_f1", "label_macro_f1", "exact_match"),
+        metric="micro_f1",
+        sources=("text", "words", "document"),
+        target="labels",
+    ),
+    Task(
+        "tag",
+        "a sentence to a tag per word (parts of speech; named entities as BIO)",
+        metrics=("tag_accuracy",),
+        metric="tag_accuracy",
+        span_metrics=_SPANS,
+        sources=("words",),
+        target="tags",
+    ),
+    Task(
+        "tag-document",
+        "a dialog or document to a tag per turn or sentence (dialog acts)",
+        metrics=("tag_accuracy",),
+        metric="tag_accuracy",
+        span_metrics=_SPANS,
+        sources=("document",),
+        target="tags",
+    ),
+    Task(
+        "entail",
+        "a pair of texts to a label (does the second follow from the first?)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("pair",),
+        target="label",
+    ),
+    Task(
+        "regress",
+        "a text to a number (a rating, a year, a price)",
+        metrics=_REGRESSION,
+        metric="pearson",
+        sources=("text", "words", "document"),
+        target="number",
+    ),
+    Task(
+        "similarity",
+        "a pair of texts to a number (how similar are they?)",
+        metrics=_REGRESSION,
+        metric="pearson",
+        sources=("pair",),
+        target="number",
+    ),
+    Task(
+        "lm",
+        "a language model: the likelihood of texts, and their continuation",
+        metrics=("nats", "perplexity", "bpc"),
+        metric="nats",
+        sources=("none",),
+        reader=RUNNING_TEXT,
+    ),
 )
 TASKS: dict[str, Task] = {task.name: task for task in _ALL}
 """Every task by its name."""

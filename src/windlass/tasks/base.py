@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.data.corpus import EXAMPLES, CorpusReader
-from windlass.metrics import higher_is_better, score
+from windlass.metrics import score
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,7 @@ class Task:
 
     @property
     def language_model(self) -> bool:
-        """Whether the task has no source: texts are scored and continued.
-
-        >>> Task("lm", "", ("nats",), "nats", sources=("none",)).language_model
-        True
-        """
+        """Whether the task has no source: texts are scored and continued."""
         return self.sources == ("none",)
 
     @property
@@ -46,34 +42,17 @@ class Task:
         return self.reader.dialogs
 
     @property
-    def higher_is_better(self) -> bool:
-        """Whether more is better in the metric that selects the best weights."""
-        return higher_is_better(self.metric)
-
-    @property
     def reported_metrics(self) -> tuple[str, ...]:
-        """All metrics, those of likelihood first.
-
-        >>> Task("reply", "", ("bleu",), "perplexity", likelihood_metrics=("perplexity",)).reported_metrics
-        ('perplexity', 'bleu')
-        """
+        """All metrics, those of likelihood first."""
         return (*self.likelihood_metrics, *self.metrics)
 
     @property
     def output_metric(self) -> str:
-        """The metric that compares outputs, such as those of baselines: `metric`, unless that is a likelihood.
-
-        >>> Task("reply", "", ("bleu",), "perplexity", likelihood_metrics=("perplexity",)).output_metric
-        'bleu'
-        """
+        """The metric that compares outputs, such as those of baselines: `metric`, unless that is a likelihood."""
         return self.metrics[0] if self.metric in self.likelihood_metrics else self.metric
 
     def declare(self) -> Iterator[Term]:
-        """Declare the kinds of source and target it takes, and what options of other parts need of a task.
-
-        >>> [term.mend for term in Task("tag", "", (), "", sources=("words",)).declare() if isinstance(term, Needs)]
-        ['source: <source>, but task tag reads words: set source: words', 'task tag gives text: set target: text']
-        """
+        """Declare the kinds of source and target it takes, and what options of other parts need of a task."""
         kinds = " or ".join(self.sources)
         yield Needs(
             tuple(f"source: {kind}" for kind in self.sources),
@@ -86,11 +65,7 @@ class Task:
         yield Gives("task lead", self.lead)
 
     def with_spans(self, spans: bool) -> Task:
-        """Return the task with its span metrics, if `spans`.
-
-        >>> Task("tag", "", ("tag_accuracy",), "tag_accuracy", span_metrics=("span_f1",)).with_spans(True).metric
-        'span_f1'
-        """
+        """Return the task with its span metrics, if `spans`."""
         if not (spans and self.span_metrics):
             return self
         return replace(self, metrics=(*self.span_metrics, *self.metrics), metric=self.span_metrics[0], span_metrics=())

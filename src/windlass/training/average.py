@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import singledispatch
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +11,10 @@ from windlass.core.weights import clone_tensors, weights
 from windlass.recipe.train import AverageOptions, Checkpoints, Ema
 
 
-class Average(Protocol):
-    """An average of a model's weights.
+class Average:
+    """An average of a model's weights. The base class averages nothing: the weights of the model are evaluated.
 
-    >>> from windlass.recipe.train import NoAverage
-    >>> build_average(NoAverage(), nn.Linear(1, 1)).now(nn.Linear(1, 1)) is None
+    >>> Average().now(nn.Linear(1, 1)) is None
     True
     """
 
@@ -26,72 +23,32 @@ class Average(Protocol):
 
     def now(self, model: nn.Module) -> dict[str, Tensor] | None:
         """The weights to evaluate; None for those of the model."""
+        return None
 
     def evaluated(self, model: nn.Module) -> None:
         """Update after an evaluation."""
 
     def tensors(self) -> dict[str, Tensor]:
         """The state, for a checkpoint."""
+        return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the state that `tensors` returned."""
 
 
-@singledispatch
 def build_average(options: AverageOptions, model: nn.Module) -> Average:
     """Make the average that the options name, for a model that has not been trained yet.
 
     >>> sorted(build_average(Ema(), nn.Linear(1, 1)).tensors())
     ['updates', 'weights/bias', 'weights/weight']
     """
-    return Unaveraged()
+    if isinstance(options, Ema):
+        return _MovingAverage(options.decay, model)
+    return _CheckpointMean(options.count) if isinstance(options, Checkpoints) else Average()
 
 
-@build_average.register
-def _(options: Ema, model: nn.Module) -> Average:
-    return MovingAverage(options.decay, model)
-
-
-@build_average.register
-def _(options: Checkpoints, model: nn.Module) -> Average:
-    return CheckpointMean(options.count)
-
-
-class Unaveraged:
-    """No averaging.
-
-    >>> Unaveraged().tensors()
-    {}
-    """
-
-    def stepped(self, model: nn.Module) -> None:
-        """Nothing to update."""
-
-    def now(self, model: nn.Module) -> None:
-        """None: the weights of the model."""
-
-    def evaluated(self, model: nn.Module) -> None:
-        """Nothing to update."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """No state."""
-        return {}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Nothing to restore."""
-
-
-class MovingAverage:
-    """Exponential moving average: a = d * a + (1 - d) * w, d = min(decay, (1 + n) / (10 + n)) after n steps.
-
-    >>> layer = nn.Linear(1, 1, bias=False)
-    >>> _ = nn.init.zeros_(layer.weight)
-    >>> average = MovingAverage(0.999, layer)
-    >>> _ = nn.init.ones_(layer.weight)
-    >>> average.stepped(layer)
-    >>> round(average.now(layer)["weight"].item(), 6)  # 0.1 * 0 + 0.9 * 1
-    0.9
-    """
+class _MovingAverage(Average):
+    """Exponential moving average: a = d * a + (1 - d) * w, d = min(decay, (1 + n) / (10 + n)) after n steps."""
 
     def __init__(self, decay: float, model: nn.Module):
         self.decay, self.updates = decay, 0
@@ -99,7 +56,6 @@ class MovingAverage:
 
     @torch.no_grad()
     def stepped(self, model: nn.Module) -> None:
-        """Update the average."""
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
         current = weights(model)
         floating = [name for name, mean in self.means.items() if mean.is_floating_point()]
@@ -110,47 +66,27 @@ class MovingAverage:
         self.updates += 1
 
     def now(self, model: nn.Module) -> dict[str, Tensor]:
-        """The average."""
         return self.means
 
-    def evaluated(self, model: nn.Module) -> None:
-        """Nothing to update."""
-
     def tensors(self) -> dict[str, Tensor]:
-        """The average and its number of updates."""
         named = {f"weights/{name}": mean for name, mean in self.means.items()}
         return {"updates": torch.tensor(self.updates), **named}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the average."""
         self.updates = int(tensors["updates"])
         for name, mean in self.means.items():
             mean.copy_(tensors[f"weights/{name}"])
 
 
-class CheckpointMean:
-    """Checkpoint averaging: the mean of the weights at the last `count` evaluations, including the current one.
-
-    >>> layer, average = nn.Linear(1, 1, bias=False), CheckpointMean(2)
-    >>> for value in (1.0, 2.0, 5.0):
-    ...     _ = nn.init.constant_(layer.weight, value)
-    ...     print(average.now(layer)["weight"].item())
-    ...     average.evaluated(layer)
-    1.0
-    1.5
-    3.5
-    """
+class _CheckpointMean(Average):
+    """Checkpoint averaging: the mean of the weights at the last `count` evaluations, including the current one."""
 
     def __init__(self, count: int):
         self.count = count
-        self.kept: list[dict[str, Tensor]] = []
-
-    def stepped(self, model: nn.Module) -> None:
-        """Nothing to update."""
+        self.kept: list[dict[str, Tensor]] = []  # the oldest first
 
     @torch.no_grad()
     def now(self, model: nn.Module) -> dict[str, Tensor]:
-        """The mean, if the model were evaluated now."""
         current = weights(model)
         averaged = [*self.kept[-(self.count - 1) :], current]
         return {
@@ -159,15 +95,12 @@ class CheckpointMean:
         }
 
     def evaluated(self, model: nn.Module) -> None:
-        """Keep the weights of this evaluation, and drop the oldest."""
         self.kept = [*self.kept, clone_tensors(weights(model))][-(self.count - 1) :]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The kept weights, oldest first."""
         return {f"{n}/{name}": value for n, one in enumerate(self.kept) for name, value in one.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the kept weights."""
         kept: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             n, _, name = key.partition("/")

@@ -1,11 +1,10 @@
-"""Checkpoints: one file each, written atomically, without pickle.
+"""Checkpoints: one file each, written atomically, without pickle; and whether a run can resume from one.
 
 A file is what `core/tensors.py` writes: safetensors with JSON metadata and a checksum over both.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from windlass.core.tensors import read_tensors, write_tensors
 VERSION = 1
 KEEP = 2  # one to fall back on
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+_FIXED = ("options.optimiser.kind", "options.average.", "options.batch_tokens", "seed", "metric", "batches")
+"""What must not change: the saved state, the order of the data or the meaning of "best" would no longer match."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,36 @@ def load_newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     return None
 
 
-def set_aside(paths: tuple[Path, ...]) -> None:
-    """Rename damaged checkpoints, so that they are not found again.
+def changes(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return what has changed since a checkpoint was written; raise TrainingError if the run cannot resume.
 
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "checkpoint-000000007.safetensors"
-    >>> path.touch()
-    >>> set_aside((path,))
-    >>> checkpoints(path.parent)
-    []
+    >>> changes(Path("checkpoint"), {"seed": 1, "threads": 2}, {"seed": 1, "threads": 1})
+    ['threads: 2 is now 1']
+    >>> changes(Path("checkpoint"), {"seed": 1}, {"seed": 2})
+    Traceback (most recent call last):
+    windlass.core.errors.TrainingError: checkpoint: cannot resume: seed: 1 is now 2; set it back ...
     """
-    for path in paths:
-        os.replace(path, path.with_name(path.name + ".damaged"))
+    old, new = flatten(before), flatten(now)
+    changed: list[str] = []
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) == new.get(key):
+            continue
+        change = f"{key.replace('options.', 'train.')}: {old.get(key)} is now {new.get(key)}"
+        if key == "batches":
+            change = f"the data has changed: {old.get(key)} batches are now {new.get(key)}"
+        if key.startswith(_FIXED):
+            raise TrainingError(f"{path}: cannot resume: {change}; set it back or train in another folder")
+        changed.append(change)
+    return changed
+
+
+def flatten(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested options by their dotted names.
+
+    >>> flatten({"train": {"epochs": 5}, "seed": 1})
+    {'train.epochs': 5, 'seed': 1}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in options.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat

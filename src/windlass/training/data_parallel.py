@@ -14,77 +14,58 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
 
+from windlass.bundle import Bundle, load_definition
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
-
-
-class ComputeGradients(Protocol):
-    """Computes the gradients of a batch's mean loss into `.grad` of the parameters; returns the sums, detached.
-
-    >>> def no_gradients(batch, sampling_prob, step, carry=None):
-    ...     return Scored(torch.tensor(3.0), torch.tensor(batch.size))
-    >>> compute_gradients: ComputeGradients = no_gradients
-    >>> compute_gradients(Batch({}, None, torch.arange(2)), 0.0, 1).mean.item()
-    1.5
-    """
-
-    def __call__(self, batch: Batch, sampling_prob: float, step: int, carry: Carry | None = None) -> Scored:
-        """Forward and backward of step number `step`; `carry` is the state after the batch before."""
+from windlass.nn.fast.memory import prepare_training
 
 
 @dataclass(frozen=True)
 class SingleProcess:
-    """Computes the whole batch in this process.
+    """Computes the gradients of a batch's mean loss into `.grad` of the parameters, all in this process.
 
-    >>> class Square(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.w = nn.Parameter(torch.tensor(3.0))
-    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
-    ...         return Scored(self.w**2 * batch.size, torch.tensor(batch.size))
-    >>> model = Square()
-    >>> scored = SingleProcess(model)(Batch({}, None, torch.arange(4)), 0.0, 1)
-    >>> model.w.grad.item(), scored.loss_sum.requires_grad
-    (6.0, False)
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> model = Bundle.new(Recipe(), Sides.tiny()).model
+    >>> batch = Batch({"source": Padded.of([[4]])}, Padded.of([[5, 3]]), torch.arange(1))
+    >>> SingleProcess(model)(batch, 0.0, 1).loss_sum.requires_grad, model.head.output.weight.grad is None
+    (False, False)
     """
 
     model: nn.Module
 
     def __call__(self, batch: Batch, sampling_prob: float, step: int, carry: Carry | None = None) -> Scored:
-        """Forward and backward. The carry is detached: truncated backpropagation through time."""
+        """Forward and backward of step number `step`; return the sums, detached.
+
+        `carry` is the state after the batch before, detached: truncated backpropagation through time.
+        """
         for parameter in self.model.parameters():
             parameter.grad = None
-        scored: Scored = (
-            self.model(batch, sampling_prob=sampling_prob) if carry is None else self.model(batch, carry, sampling_prob)
-        )
+        scored: Scored = self.model(batch, carry, sampling_prob)
         torch.autograd.backward(scored.mean)
         return scored.map(Tensor.detach)
 
 
 @dataclass(frozen=True)
-class Shard(Record):
-    """The rows of a batch that one process computes, and their carried state.
-
-    >>> Shard(Batch({}, None, torch.arange(2))).carry is None
-    True
-    """
+class _Shard(Record):
+    """The rows of a batch that one process computes, and their carried state."""
 
     batch: Batch
     carry: Carry | None = None
 
 
-def shard_batch(batch: Batch, processes: int, carry: Carry | None = None) -> list[Shard]:
+def shard_batch(batch: Batch, processes: int, carry: Carry | None = None) -> list[_Shard]:
     """Split a batch: process k of n gets the rows k, k + n, k + 2n ..., trimmed to their own longest sequence.
 
     >>> batch = Batch({"source": Padded.of([[4, 5, 6], [7]])}, None, torch.arange(2))
@@ -92,7 +73,7 @@ def shard_batch(batch: Batch, processes: int, carry: Carry | None = None) -> lis
     [[[4, 5, 6]], [[7]]]
     """
     indices = [torch.arange(first, batch.size, processes) for first in range(min(processes, batch.size))]
-    return [Shard(_trim(batch.select(rows)), None if carry is None else carry.select(rows)) for rows in indices]
+    return [_Shard(_trim(batch.select(rows)), None if carry is None else carry.select(rows)) for rows in indices]
 
 
 def gather_carry(shards: Sequence[Carry], processes: int) -> Carry:
@@ -131,94 +112,35 @@ def _trim_padding(padded: Padded) -> Padded:
 # -- weights and gradients in shared memory
 
 
-def weight_offsets(model: nn.Module) -> tuple[list[tuple[Tensor, int]], int]:
-    """Return each floating-point weight with its offset in shared memory, and the total number of elements.
+def _map_memory(model: nn.Module, path: str, dtype: torch.dtype, processes: int, fill: bool) -> list[dict[str, Tensor]]:
+    """Move the floating-point weights of a model to a memory-mapped file, shared by all processes that map it.
 
-    >>> weight_offsets(nn.Linear(2, 3))[1]
-    9
+    With `fill`, their values are copied there first. Return views of the gradients of every worker, by parameter.
     """
-    offsets, size = [], 0
-    for tensor in weights(model).values():
-        if tensor.is_floating_point():
-            offsets.append((tensor, size))
-            size += tensor.numel()
-    return offsets, size
-
-
-def share_weights(model: nn.Module, memory: Tensor, fill: bool) -> None:
-    """Move the weights of a model to shared memory; with `fill`, copy their values there first.
-
-    >>> layer, memory = nn.Linear(1, 1, bias=False), torch.zeros(1)
-    >>> share_weights(layer, memory, fill=True)
-    >>> _ = nn.init.constant_(layer.weight, 5.0)
-    >>> memory.item()
-    5.0
-    """
-    state = model.state_dict(keep_vars=True)
-    offsets = {tensor.data_ptr(): offset for tensor, offset in weight_offsets(model)[0]}
-    for tensor in state.values():
-        offset = offsets.get(tensor.data_ptr())
-        if offset is not None:
-            view = memory[offset : offset + tensor.numel()].view(tensor.shape)
+    floating = [t for t in weights(model).values() if t.is_floating_point()]
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    sizes = [t.numel() for t in floating] + [p.numel() for p in trainable.values()] * (processes - 1)
+    parts = iter(torch.from_file(path, shared=True, size=sum(sizes), dtype=dtype).split(sizes))
+    shared = {tensor.data_ptr(): next(parts) for tensor in floating}
+    for tensor in model.state_dict(keep_vars=True).values():
+        if tensor.data_ptr() in shared:
+            view = shared[tensor.data_ptr()].view(tensor.shape)
             if fill:
                 view.copy_(tensor.detach())
             tensor.data = view
+    return [{name: next(parts).view(p.shape) for name, p in trainable.items()} for _ in range(1, processes)]
 
 
-def gradient_views(model: nn.Module, memory: Tensor) -> dict[str, Tensor]:
-    """Return a view of shared memory for the gradient of every trainable parameter.
-
-    >>> gradient_views(nn.Linear(2, 3), torch.zeros(9))["weight"].shape
-    torch.Size([3, 2])
-    """
-    views, offset = {}, 0
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            views[name] = memory[offset : offset + parameter.numel()].view(parameter.shape)
-            offset += parameter.numel()
-    return views
-
-
-def shared_tensor(path: Path, size: int, dtype: torch.dtype) -> Tensor:
-    """Return a tensor backed by a memory-mapped file, shared by all processes that map it.
-
-    >>> path = Path(tempfile.mkdtemp()) / "memory"
-    >>> _ = shared_tensor(path, 3, torch.float32).fill_(2.0)
-    >>> shared_tensor(path, 3, torch.float32).tolist()
-    [2.0, 2.0, 2.0]
-    """
-    return torch.from_file(str(path), shared=True, size=size, dtype=dtype)
-
-
-def worker_seed(seed: int, step: int, rank: int) -> int:
-    """Return the seed of a worker's random numbers at a step.
-
-    >>> worker_seed(1, 2, 1) != worker_seed(1, 3, 1)
-    True
-    """
-    return (seed * 1_000_003 + step) * 64 + rank
-
-
-def send(pipe: IO[bytes], content: bytes) -> None:
-    """Write a message, prefixed with its length.
-
-    >>> import io
-    >>> pipe = io.BytesIO()
-    >>> send(pipe, b"abc")
-    >>> receive(io.BytesIO(pipe.getvalue()))
-    b'abc'
-    """
+def _send(pipe: IO[bytes] | None, content: bytes) -> None:
+    """Write a message, prefixed with its length."""
+    assert pipe is not None
     pipe.write(len(content).to_bytes(8, "little") + content)
     pipe.flush()
 
 
-def receive(pipe: IO[bytes]) -> bytes:
-    """Read a message; empty if the other process has exited.
-
-    >>> import io
-    >>> receive(io.BytesIO())
-    b''
-    """
+def _receive(pipe: IO[bytes] | None) -> bytes:
+    """Read a message; empty if the other process has exited."""
+    assert pipe is not None
     return pipe.read(int.from_bytes(pipe.read(8), "little"))
 
 
@@ -234,31 +156,24 @@ class DataParallel:
     """
 
     def __init__(self, model: nn.Module, folder: Path, processes: int, seed: int):
-        dtypes = {tensor.dtype for tensor, _ in weight_offsets(model)[0]}
+        dtypes = {t.dtype for t in weights(model).values() if t.is_floating_point()}
         if len(dtypes) != 1 or any(t.device.type != "cpu" for t in weights(model).values()):
             raise TrainingError(
                 "several processes need a model of one floating-point type on the CPU: set train.processes: 1"
             )
-        self.model, self.seed = model, seed
+        self.model = model
         (dtype,) = dtypes
-        weight_count = weight_offsets(model)[1]
-        gradient_count = sum(p.numel() for p in model.parameters() if p.requires_grad)
         shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        descriptor, name = tempfile.mkstemp(prefix="windlass-", dir=shm)
+        descriptor, path = tempfile.mkstemp(prefix="windlass-", dir=shm)
         os.close(descriptor)
-        path = Path(name)
         try:
-            memory = shared_tensor(path, weight_count + (processes - 1) * gradient_count, dtype)
-            share_weights(model, memory[:weight_count], fill=True)
-            self.worker_gradients = [
-                gradient_views(model, part) for part in memory[weight_count:].split(gradient_count)
-            ]
-            config = {"folder": str(folder), "memory": name, "dtype": str(dtype).removeprefix("torch."), "seed": seed}
+            self.worker_gradients = _map_memory(model, path, dtype, processes, fill=True)
+            config = {"folder": str(folder), "memory": path, "dtype": str(dtype).removeprefix("torch."), "seed": seed}
             self.workers = [self._start(config | {"rank": n, "processes": processes}) for n in range(1, processes)]
             for worker in self.workers:
                 self._reply(worker)
         finally:
-            path.unlink()  # the memory lives until the last process unmaps it
+            os.unlink(path)  # the memory lives until the last process unmaps it
 
     @staticmethod
     def _start(config: dict[str, Any]) -> subprocess.Popen[bytes]:
@@ -270,14 +185,12 @@ class DataParallel:
             env=environment,
             start_new_session=True,  # Ctrl-C is for this process, which closes the workers
         )
-        assert worker.stdin is not None
-        send(worker.stdin, json.dumps(config).encode())
+        _send(worker.stdin, json.dumps(config).encode())
         return worker
 
     @staticmethod
     def _reply(worker: subprocess.Popen[bytes]) -> bytes:
-        assert worker.stdout is not None
-        content = receive(worker.stdout)
+        content = _receive(worker.stdout)
         if not content:
             raise TrainingError(
                 f"a worker process has died (exit code {worker.wait()}): "
@@ -291,9 +204,8 @@ class DataParallel:
         busy = self.workers[: len(shards) - 1]
         try:
             for worker, shard in zip(busy, shards[1:], strict=True):
-                assert worker.stdin is not None
                 header = json.dumps({"sampling_prob": sampling_prob, "step": step}).encode()
-                send(worker.stdin, len(header).to_bytes(8, "little") + header + serialise(shard))
+                _send(worker.stdin, len(header).to_bytes(8, "little") + header + serialise(shard))
         except BrokenPipeError:
             raise TrainingError("a worker process has died: resume with --set train.processes=1") from None
         first = SingleProcess(self.model)(shards[0].batch, sampling_prob, step, shards[0].carry)
@@ -328,3 +240,62 @@ class DataParallel:
                     assert pipe is not None
                     pipe.close()
             worker.wait()
+
+    @staticmethod
+    def work() -> None:
+        """In a worker: build the model on the shared weights, then compute the gradients of every shard received."""
+        requests, replies = sys.stdin.buffer, sys.stdout.buffer
+        config = json.loads(_receive(requests))
+        torch.set_num_threads(1)
+        dtype, rank = getattr(torch, config["dtype"]), config["rank"]
+        model = Bundle.new(*load_definition(Path(config["folder"]))).model.to(dtype).train()
+        gradients = _map_memory(model, config["memory"], dtype, config["processes"], fill=False)[rank - 1]
+        _send(replies, b"ready")
+        compute_gradients = SingleProcess(model)
+        prepare_training()
+        while content := _receive(requests):
+            size = int.from_bytes(content[:8], "little")
+            header, shard = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
+            torch.manual_seed((config["seed"] * 1_000_003 + header["step"]) * 64 + rank)
+            scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    if name in gradients and parameter.grad is not None:
+                        gradients[name].copy_(parameter.grad)
+                    elif name in gradients:
+                        gradients[name].zero_()
+            _send(replies, serialise(scored))
+
+
+ComputeGradients = SingleProcess | DataParallel
+"""Computes the gradients of a batch."""
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use.
+
+    >>> available_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def gradient_workers(model: nn.Module, folder: Path, processes: int, seed: int) -> Iterator[ComputeGradients]:
+    """Start the workers of a run, one thread each, and end them after the block; none for one process.
+
+    >>> with gradient_workers(nn.Linear(1, 1), Path(), 1, 1) as compute_gradients:
+    ...     isinstance(compute_gradients, SingleProcess)
+    True
+    """
+    if processes == 1:
+        yield SingleProcess(model)
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    data_parallel = DataParallel(model, folder, processes, seed)
+    try:
+        yield data_parallel
+    finally:
+        data_parallel.close()
+        torch.set_num_threads(threads)

@@ -1,27 +1,34 @@
-"""Estimate the time and memory of a run from a few batches, without side effects."""
+"""Estimate the time and memory of a run from a few batches, without side effects; choose its number of processes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import TrainingError
+from windlass.bundle import Bundle
+from windlass.core.errors import RecipeError, TrainingError
 from windlass.core.records import Batch
 from windlass.core.weights import clone_tensors, set_weights, weights
 from windlass.data.loader import Loader
 from windlass.recipe.train import TrainOptions
+from windlass.training.data_parallel import SingleProcess, available_cores, gradient_workers
 from windlass.training.loop import BatchLoader
 from windlass.training.progress import format_duration
 from windlass.training.rng import fork_rng
 
 PROBES = 4  # batches timed, spread over an epoch
 MEGABYTE = 1024 * 1024
+MIN_SECONDS = 180.0
+"""A shorter run does not pay for the start of workers and for the trial."""
+MIN_SPEEDUP = 1.05
+"""With less speedup, one process is used."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +66,12 @@ class Estimate:
 def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, device: str = "cpu") -> Estimate:
     """Run the largest batch and a few typical ones; weights, gradients and random states are preserved.
 
-    >>> from windlass.core.records import Scored
     >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
     >>> sides = Sides.tiny()
-    >>> class Unigram(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.logits = nn.Parameter(torch.zeros(8))
-    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
-    ...         tokens = batch.target.values[batch.target.mask]
-    ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
-    >>> estimate(Unigram(), sides.loader([sides.encode("a", "b")], 8), TrainOptions(epochs=2)).parameters
-    8
+    >>> loader = sides.loader([sides.encode("a", "b")], 8)
+    >>> estimate(Bundle.new(Recipe(), sides).model, loader, TrainOptions(epochs=2)).batches
+    1
     """
     sizes = loader.cells(0) if isinstance(loader, Loader) else [_padded_size(batch) for batch in loader.epoch(0)]
     if not sizes:
@@ -78,15 +79,16 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
     count = len(sizes)
     sampling_prob = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
     model.to(device)
-    with preserve(model):
+    with _preserve(model):
         model.train()
-        largest = _batch(loader, sizes.index(max(sizes)), device)
+        numbers = [sizes.index(max(sizes)), *_probe_batches(count)]
+        largest, *probes = (next(loader.epoch(0, start=n)).to(device) for n in numbers)
         activations = _activation_bytes(model, largest, sampling_prob)  # also warms up
-        seconds = [_step_seconds(model, _batch(loader, n, device), sampling_prob) for n in probe_batches(count)]
-    tensors = weights(model).values()
-    size = sum(t.numel() * t.element_size() for t in tensors)
+        seconds = [_step_seconds(model, batch, sampling_prob) for batch in probes]
+    size = sum(t.numel() * t.element_size() for t in weights(model).values())
+    copies = 3 + options.optimiser.moments + options.average.copies  # 3: weights, gradients, the best weights
     # Gradients of activations are freed as the backward pass proceeds, so half as much again is ample.
-    peak = size * _weight_copies(options) + 1.5 * activations
+    peak = size * copies + 1.5 * activations
     return Estimate(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         batches=count,
@@ -97,28 +99,15 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
     )
 
 
-def probe_batches(count: int) -> list[int]:
-    """Return the numbers of a few batches, spread over an epoch of `count`.
-
-    >>> probe_batches(100)
-    [12, 37, 62, 87]
-    """
+def _probe_batches(count: int) -> list[int]:
+    """Return the numbers of a few batches, spread over an epoch of `count`."""
     return sorted({n * count // PROBES + count // (2 * PROBES) for n in range(PROBES)})
 
 
 def _padded_size(batch: Batch) -> int:
-    """Return the number of positions of a batch, padding included."""
+    """The number of positions of a batch, padding included."""
     sides = [*batch.inputs.values(), *([batch.target] if batch.target is not None else [])]
     return sum(side.values.numel() for side in sides)
-
-
-def _batch(loader: BatchLoader, number: int, device: str) -> Batch:
-    return next(loader.epoch(0, start=number)).to(device)
-
-
-def _weight_copies(options: TrainOptions) -> int:
-    """How many tensors of the weights' size are held: weights, gradients, the best, optimiser state, averages."""
-    return 3 + options.optimiser.moments + options.average.copies
 
 
 def _activation_bytes(model: nn.Module, batch: Batch, sampling_prob: float) -> int:
@@ -148,16 +137,8 @@ def _step_seconds(model: nn.Module, batch: Batch, sampling_prob: float) -> float
 
 
 @contextmanager
-def preserve(model: nn.Module) -> Iterator[None]:
-    """Restore the weights, the mode and the random states after the block.
-
-    >>> layer = nn.Linear(1, 1, bias=False)
-    >>> before = layer.weight.item()
-    >>> with preserve(layer):
-    ...     _ = nn.init.constant_(layer.weight, 5.0)
-    >>> layer.weight.item() == before
-    True
-    """
+def _preserve(model: nn.Module) -> Iterator[None]:
+    """Restore the weights, the mode and the random states after the block."""
     training, before = model.training, clone_tensors(weights(model))
     try:
         with fork_rng():
@@ -165,3 +146,50 @@ def preserve(model: nn.Module) -> Iterator[None]:
     finally:
         set_weights(model, before)
         model.train(training)
+
+
+def choose_processes(
+    bundle: Bundle, loader: BatchLoader, folder: Path, device: str, seconds: float, note: Callable[[str], None]
+) -> int:
+    """Return the number of processes for a run that takes `seconds` with one; note the outcome of the trial.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
+    >>> choose_processes(bundle, bundle.sides.loader([], 8), Path(), "cpu", seconds=5.0, note=print)
+    1
+    """
+    options = bundle.recipe.train
+    if options.processes != "auto":
+        if options.processes > 1 and device != "cpu":
+            raise RecipeError(f"train.processes: {options.processes} run on the CPU, not on {device}: leave it out")
+        return options.processes
+    count = available_cores()
+    if device != "cpu" or count < 2 or options.threads is not None or seconds < MIN_SECONDS:
+        return 1
+    if options.optimiser.sparse_updates:  # workers return dense gradients
+        return 1
+    speedup = _speedup(bundle.model, loader, folder, count, bundle.recipe.seed)
+    chosen = count if speedup >= MIN_SPEEDUP else 1
+    note(
+        f"{count} processes of one thread are {speedup:.2f} times as fast as one process of {count} threads: "
+        f"using {chosen} process{'es' if chosen > 1 else ''}"
+    )
+    return chosen
+
+
+def _speedup(model: nn.Module, loader: BatchLoader, folder: Path, count: int, seed: int) -> float:
+    """Time a few batches with one process and with several, in turns; the first batch only warms up."""
+    numbers = _probe_batches(loader.batches(0))
+    batches = [next(loader.epoch(0, start=n)) for n in (numbers[0], *numbers)]
+    seconds = {1: 0.0, count: 0.0}
+    with _preserve(model), gradient_workers(model, folder, count, seed) as data_parallel:
+        model.train()
+        for n, batch in enumerate(batches):
+            for processes, compute_gradients in ((1, SingleProcess(model)), (count, data_parallel)):
+                torch.set_num_threads(count // processes)
+                began = time.perf_counter()
+                compute_gradients(batch, 0.0, 0)
+                seconds[processes] += time.perf_counter() - began if n else 0.0
+        model.zero_grad(set_to_none=True)
+    return seconds[1] / seconds[count]

@@ -10,7 +10,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
 from windlass.data.examples import Example
 from windlass.recipe import Recipe
-from windlass.training.resume import flatten
+from windlass.training.checkpoint import flatten
 
 Note = Callable[[str], None]
 

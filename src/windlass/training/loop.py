@@ -6,10 +6,12 @@ running text, and a `RunState`. A checkpoint holds exactly these, so a resumed r
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,19 +20,19 @@ from torch import Tensor, nn
 
 from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry
+from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.nn.fast.memory import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
-from windlass.training.checkpoint import Checkpoint, checkpoints, load_newest, save, set_aside
+from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
 from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
-from windlass.training.interrupt import StopRequest, stop_on_signals
+from windlass.training.interrupt import stop_on_signals
 from windlass.training.lazy import clip_gradients, make_dense
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step, StopReason
 from windlass.training.optimiser import build_optimiser, optimiser_tensors, restore_optimiser, set_rate
-from windlass.training.resume import changes
 from windlass.training.rng import fork_rng, restore_rng, rng_state, seed_all
-from windlass.training.state import RunState, Tally, append_row, write_rows
+from windlass.training.state import RunState, Tally
 
 
 class BatchLoader(Protocol):
@@ -47,87 +49,28 @@ class BatchLoader(Protocol):
         """The batches of an epoch, from number `start`."""
 
 
-def fit(
-    model: nn.Module,
-    loader: BatchLoader,
-    evaluate: Callable[[nn.Module], dict[str, float]],
-    metric: str,
-    higher_is_better: bool,
-    options: TrainOptions,
-    folder: Path,
-    observer: Observer,
-    save_best: Callable[[nn.Module, dict[str, float]], None],
-    seed: int,
-    device: str = "cpu",
-    resume: bool = False,
-    compute_gradients: ComputeGradients | None = None,
-) -> FitResult:
-    """Train a model and leave its best weights in it.
+@dataclass
+class Trainer:
+    """Trains a model.
 
     `evaluate` is called with the model in eval mode, without gradients, with averaged weights if averaging is on.
     `save_best` is called the same way whenever the dev metric improves, and again after a resume. Checkpoints and
-    metrics.jsonl are written to `folder`. With `resume`, the run continues from the newest valid checkpoint, or starts
-    if there is none; without it, a folder with checkpoints is an error. A time limit (`minutes`) leaves time for a
-    final evaluation as long as the last one. `compute_gradients` defaults to this process alone.
+    metrics.jsonl are written to `folder`. A time limit (`options.minutes`) leaves time for a final evaluation as long
+    as the last one. `compute_gradients` defaults to this process alone.
 
     >>> from tempfile import mkdtemp
-    >>> from windlass.core.records import Scored
+    >>> from windlass.bundle import Bundle
     >>> from windlass.data import Sides
-    >>> from windlass.training.observe import Silent
-    >>> class Unigram(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.logits = nn.Parameter(torch.zeros(8))
-    ...     def forward(self, batch, carry=None, sampling_prob=0.0):
-    ...         tokens = batch.target.values[batch.target.mask]
-    ...         return Scored(-self.logits.log_softmax(0)[tokens].sum(), torch.tensor(len(tokens)))
+    >>> from windlass.recipe import Recipe
     >>> sides = Sides.tiny()
-    >>> loader = sides.loader([sides.encode("a", "b")], batch_tokens=8, seed=1, shuffle=True)
-    >>> result = fit(
-    ...     Unigram(), loader, lambda m: {"score": m.logits[6].item()}, "score", True, TrainOptions(epochs=2),
-    ...     Path(mkdtemp()), Silent(), lambda m, scores: None, seed=1)
+    >>> trainer = Trainer(
+    ...     Bundle.new(Recipe(), sides).model, sides.loader([sides.encode("a", "b")], 8), lambda model: {"score": 1.0},
+    ...     "score", True, TrainOptions(epochs=2), Path(mkdtemp()), Observer(), lambda model, scores: None, seed=1)
+    >>> result = trainer.fit()
     >>> result.steps, result.reason
     (2, 'epochs')
     """
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
-    newest = load_newest(folder, observer.note) if resume else None
-    if not resume and checkpoints(folder):
-        raise TrainingError(f"{folder}: already has checkpoints of a run; resume it or choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    model.to(device).train()
-    prepare_training()
-    with stop_on_signals() as stop:
-        run = _Run(
-            model,
-            loader,
-            evaluate,
-            metric,
-            higher_is_better,
-            options,
-            folder,
-            observer,
-            save_best,
-            seed,
-            device,
-            stop,
-            compute_gradients or SingleProcess(model),
-        )
-        if newest is None:
-            run.start()
-        else:
-            run.resume(newest)
-        try:
-            return run.train()
-        except BaseException:
-            observer.failed()
-            raise
-        finally:
-            make_dense(model)
 
-
-@dataclass
-class _Run:
     model: nn.Module
     loader: BatchLoader
     evaluate: Callable[[nn.Module], dict[str, float]]
@@ -138,38 +81,65 @@ class _Run:
     observer: Observer
     save_best: Callable[[nn.Module, dict[str, float]], None]
     seed: int
-    device: str
-    stop: StopRequest
-    compute_gradients: ComputeGradients
+    device: str = "cpu"
+    compute_gradients: ComputeGradients | None = None
 
-    def __post_init__(self) -> None:
-        model, loader, options, folder = self.model, self.loader, self.options, self.folder
-        self.batches = loader.batches(0)  # in this epoch
+    def fit(self, resume: bool = False) -> FitResult:
+        """Train and leave the best weights in the model.
+
+        With `resume`, the run continues from the newest valid checkpoint, or starts if there is none; without it, a
+        folder with checkpoints is an error.
+        """
+        if self.options.threads is not None:
+            torch.set_num_threads(self.options.threads)
+        newest = load_newest(self.folder, self.observer.note) if resume else None
+        if not resume and checkpoints(self.folder):
+            raise TrainingError(f"{self.folder}: already has checkpoints of a run; resume it or choose another folder")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.model.to(self.device).train()
+        prepare_training()
+        with stop_on_signals() as self.stop:
+            self._prepare()
+            if newest is None:
+                self._start()
+            else:
+                self._resume(newest)
+            try:
+                return self._train()
+            except BaseException:
+                self.observer.failed()
+                raise
+            finally:
+                make_dense(self.model)
+
+    def _prepare(self) -> None:
+        self.batches = self.loader.batches(0)  # in this epoch
         if not self.batches:
             raise TrainingError("there is no training data: the loader has no batches")
-        self.total_steps = self.batches * options.epochs
-        self.trainable = [p for p in model.parameters() if p.requires_grad]
-        self.optimiser = build_optimiser(options.optimiser, model)
-        self.average = build_average(options.average, model)
+        self.total_steps = self.batches * self.options.epochs
+        self.trainable = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimiser = build_optimiser(self.options.optimiser, self.model)
+        self.average = build_average(self.options.average, self.model)
+        self.gradients = self.compute_gradients or SingleProcess(self.model)
         self.state = RunState()
         self.best: dict[str, Tensor] = {}  # the weights of the best evaluation
         self.remaining: Iterator[Batch] | None = None  # the rest of this epoch
         self.carry: Carry | None = None  # the state of running text after the last batch
-        self.log = folder / "metrics.jsonl"
+        self.log = self.folder / "metrics.jsonl"
         self.clock = self.saved_at = time.monotonic()
 
     # -- start and resume
 
-    def start(self) -> None:
+    def _start(self) -> None:
         seed_all(self.seed)
-        write_rows(self.log, [])
+        atomic_write(self.log, b"")
         if self.options.schedule.warmup >= self.total_steps:
             self.observer.note(
                 f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total_steps}: "
                 f"training ends during the warm-up; shorten it"
             )
 
-    def resume(self, checkpoint: Checkpoint) -> None:
+    def _resume(self, checkpoint: Checkpoint) -> None:
         self.state = RunState.from_dict(checkpoint.data["state"])
         changed = changes(checkpoint.path, checkpoint.data["facts"], self._facts())
         if changed:
@@ -181,13 +151,18 @@ class _Run:
         self.carry = Carry.of({n: t.to(self.device) for n, t in checkpoint.under("carry").items()})
         self.batches = self.loader.batches(self.state.epoch)
         restore_rng(checkpoint.under("random"))
-        set_aside(checkpoint.damaged)
+        for path in checkpoint.damaged:
+            path.replace(path.with_name(path.name + ".damaged"))  # so that it is not found again
         for part in self.folder.glob("checkpoint-*.part"):  # left by a kill during a write
             part.unlink()
-        write_rows(self.log, self.state.rows)
-        if self.state.best is not None:
-            self._save_best_again(self.state.best)
-        self.observer.note(f"resuming from {checkpoint.path.name}: epoch {self.epochs_done():.2f}")
+        # after a resume the log must hold nothing later than the checkpoint
+        atomic_write(self.log, "".join(json.dumps(row) + "\n" for row in self.state.rows).encode())
+        if self.state.best is not None:  # repeat the last save: a kill may have left it incomplete, or too new
+            with temporary_weights(self.model, self.best), fork_rng(), torch.no_grad():
+                self.model.eval()
+                self.save_best(self.model, self.state.best)
+            self.model.train()
+        self.observer.note(f"resuming from {checkpoint.path.name}: epoch {self._epochs_done():.2f}")
 
     def _facts(self) -> dict[str, Any]:
         """What a resumed run should have in common with the original one."""
@@ -197,11 +172,11 @@ class _Run:
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
             "threads": torch.get_num_threads(),
-            "processes": self._processes(),
+            "processes": 1 + len(self.gradients.workers) if isinstance(self.gradients, DataParallel) else 1,
             "torch": torch.__version__,
         }
 
-    def checkpoint(self) -> Path:
+    def _checkpoint(self) -> None:
         parts: dict[str, dict[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),
@@ -212,20 +187,20 @@ class _Run:
         }
         tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
         self._tick()
-        path = save(self.folder, self.state.step, tensors, {"state": self.state.to_dict(), "facts": self._facts()})
+        save(self.folder, self.state.step, tensors, {"state": asdict(self.state), "facts": self._facts()})
         self.saved_at = time.monotonic()
-        return path
 
     # -- the loop
 
-    def train(self) -> FitResult:
+    def _train(self) -> FitResult:
         state, options = self.state, self.options
         self.clock = self.saved_at = time.monotonic()
         plan = RunPlan(self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric)
         self._notify(lambda: self.observer.started(plan))
         while True:
             reason = self._stop_reason()
-            due = reason is not None or self._evaluation_due()
+            every = options.evaluate_steps
+            due = reason is not None or (state.batch == 0 if every is None else state.step % every == 0)
             if due and reason != "interrupted" and state.evaluated != state.step:
                 self._evaluate()
                 continue
@@ -233,15 +208,15 @@ class _Run:
                 break
             self._step()
             if time.monotonic() - self.saved_at >= 60 * options.checkpoint_minutes:
-                self.checkpoint()
+                self._checkpoint()
         if reason == "interrupted":
-            self.checkpoint()
+            self._checkpoint()
         if self.best:
             set_weights(self.model, self.best)
         self.model.eval()
         self._tick()
         newest = next(iter(checkpoints(self.folder)), None)
-        result = FitResult(state.best, state.best_step, state.step, self.epochs_done(), state.seconds, reason, newest)
+        result = FitResult(state.best, state.best_step, state.step, self._epochs_done(), state.seconds, reason, newest)
         self.observer.ended(result)
         return result
 
@@ -259,21 +234,16 @@ class _Run:
             return "minutes"
         return None
 
-    def _evaluation_due(self) -> bool:
-        if self.options.evaluate_steps is None:
-            return self.state.batch == 0
-        return self.state.step % self.options.evaluate_steps == 0
-
     def _step(self) -> None:
         state, options, began = self.state, self.options, time.monotonic()
         if self.remaining is None:
             self.batches = self.loader.batches(state.epoch)
             self.remaining = self.loader.epoch(state.epoch, state.batch)
         batch = next(self.remaining).to(self.device)
-        sampling_prob = options.sampling.probability(state.step, self.epochs_done())
+        sampling_prob = options.sampling.probability(state.step, self._epochs_done())
         lr = options.optimiser.lr
         state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total_steps, state.plateau)
-        scored = self.compute_gradients(batch, sampling_prob, state.step, self.carry)
+        scored = self.gradients(batch, sampling_prob, state.step, self.carry)
         norm = clip_gradients(self.trainable, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}
         values = torch.stack([t.detach().double() for t in (norm, scored.count, *sums.values())]).tolist()
@@ -294,16 +264,8 @@ class _Run:
             state.epoch, state.batch, self.remaining, self.carry = state.epoch + 1, 0, None, None
         state.tally.add(dict(zip(sums, values[2:], strict=True)), tokens, grad_norm, time.monotonic() - began)
         self._tick()
-        step = Step(
-            step=state.step,
-            epoch=self.epochs_done(),
-            loss=loss,
-            lr=state.rate,
-            grad_norm=grad_norm,
-            tokens=tokens,
-            tokens_per_second=state.tally.tokens_per_second,
-            seconds=state.seconds,
-        )
+        epoch, speed = self._epochs_done(), state.tally.tokens_per_second
+        step = Step(state.step, epoch, loss, state.rate, grad_norm, tokens, speed, state.seconds)
         self._notify(lambda: self.observer.step(step))
 
     def _divergence_error(self, problem: str) -> TrainingError:
@@ -342,8 +304,11 @@ class _Run:
         row = self._row(scores)
         state.rows.append(row)
         state.tally = Tally()
-        append_row(self.log, row)
-        self.checkpoint()
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._checkpoint()
         self._notify(lambda: self.observer.evaluated(row))
 
     def _scores(self) -> dict[str, float] | None:
@@ -367,7 +332,7 @@ class _Run:
         self._tick()
         tally = self.state.tally
         return {
-            "epoch": self.epochs_done(),
+            "epoch": self._epochs_done(),
             "step": self.state.step,
             **tally.means(),
             "dev": scores,
@@ -378,20 +343,10 @@ class _Run:
             "evaluation_seconds": self.state.evaluation_seconds,
         }
 
-    def _save_best_again(self, scores: dict[str, float]) -> None:
-        """Repeat the last save: a kill may have left it incomplete, or newer than the checkpoint."""
-        with temporary_weights(self.model, self.best), fork_rng(), torch.no_grad():
-            self.model.eval()
-            self.save_best(self.model, scores)
-        self.model.train()
-
     # -- clock, observer
 
-    def epochs_done(self) -> float:
+    def _epochs_done(self) -> float:
         return self.state.epoch + self.state.batch / self.batches
-
-    def _processes(self) -> int:
-        return 1 + len(self.compute_gradients.workers) if isinstance(self.compute_gradients, DataParallel) else 1
 
     def _tick(self) -> None:
         now = time.monotonic()

@@ -1,10 +1,11 @@
-"""What a run reports, and the interface of those who listen."""
+"""What a run reports, and who listens."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 MetricsRow = dict[str, float | dict[str, float]]
 """A line of metrics.jsonl."""
@@ -17,8 +18,10 @@ StopReason = Literal["epochs", "minutes", "patience", "interrupted"]
 class RunPlan:
     """The length of a run, as known at its start.
 
-    >>> RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer").steps
-    100
+    >>> plan = RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer")
+    >>> step = Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=10)
+    >>> plan.fraction_done(step), plan.seconds_left(step)
+    (0.25, 30.0)
     """
 
     steps: int  # in total; approximate, because epochs differ by a few batches
@@ -27,6 +30,18 @@ class RunPlan:
     minutes: float | None
     seconds: float  # before a resume
     metric: str
+
+    def seconds_left(self, step: Step) -> float:
+        """Return the remaining time, at most, at the pace since the run was last started."""
+        per_step = (step.seconds - self.seconds) / max(1, step.step - self.done)
+        left = per_step * max(0, self.steps - step.step)
+        limit = math.inf if self.minutes is None else 60 * self.minutes - step.seconds
+        return max(0.0, min(left, limit))
+
+    def fraction_done(self, step: Step) -> float:
+        """Return how much of a run is done, 0 to 1: by steps or by the time limit, whichever is further."""
+        by_time = 0.0 if self.minutes is None else step.seconds / (60 * self.minutes)
+        return min(1.0, max(step.step / self.steps, by_time))
 
 
 @dataclass(frozen=True)
@@ -64,11 +79,10 @@ class FitResult:
     checkpoint: Path | None = None  # the newest
 
 
-class Observer(Protocol):
-    """Receives the events of a run. Raising KeyboardInterrupt stops the run as Ctrl-C does.
+class Observer:
+    """Receives the events of a run; this base ignores them. Raising KeyboardInterrupt stops the run as Ctrl-C does.
 
-    >>> observer: Observer = Silent()
-    >>> observer.note("not shown")
+    >>> Observer().note("not shown")
     """
 
     def started(self, plan: RunPlan) -> None:
@@ -90,26 +104,5 @@ class Observer(Protocol):
         """Receive a message for the user."""
 
 
-class Silent:
-    """An observer that ignores everything.
-
-    >>> Silent().note("not shown")
-    """
-
-    def started(self, plan: RunPlan) -> None:
-        """Ignored."""
-
-    def step(self, step: Step) -> None:
-        """Ignored."""
-
-    def evaluated(self, row: MetricsRow) -> None:
-        """Ignored."""
-
-    def ended(self, result: FitResult) -> None:
-        """Ignored."""
-
-    def failed(self) -> None:
-        """Ignored."""
-
-    def note(self, text: str) -> None:
-        """Ignored."""
+Silent = Observer
+"""An observer that ignores everything."""

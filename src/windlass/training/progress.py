@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from windlass.metrics.likelihood import format_metric
-from windlass.training.observe import FitResult, MetricsRow, RunPlan, Silent, Step
-
-__all__ = ["RichProgress", "Silent", "format_duration", "format_row"]
+from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
 
 
 def format_duration(seconds: float) -> str:
@@ -27,47 +23,19 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def format_row(row: MetricsRow) -> str:
-    """Return an evaluation as one line of text.
-
-    >>> format_row({"epoch": 2.0, "step": 40, "loss": 1.25, "dev": {"wer": 18.5}, "lr": 0.001,
-    ...           "tokens_per_second": 5120.0, "seconds": 65.0})
-    'epoch 2  step 40  loss 1.2500  dev wer 18.50  lr 0.001  5,120 tokens/s  1m05s'
-    """
-    dev = row["dev"]
+def _format_row(row: MetricsRow) -> str:
+    """An evaluation as one line of text."""
+    dev, seconds = row["dev"], row["seconds"]
     assert isinstance(dev, dict)
+    assert not isinstance(seconds, dict)
     scores = " ".join(f"{name} {format_metric(name, value)}" for name, value in dev.items())
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
-        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(_number(row['seconds']))}"
+        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(seconds)}"
     )
 
 
-def seconds_left(plan: RunPlan, step: Step) -> float:
-    """Return the remaining time, at most, at the pace since the run was last started.
-
-    >>> plan = RunPlan(steps=100, done=0, epochs=10, minutes=None, seconds=0.0, metric="wer")
-    >>> seconds_left(plan, Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=10))
-    30.0
-    """
-    per_step = (step.seconds - plan.seconds) / max(1, step.step - plan.done)
-    left = per_step * max(0, plan.steps - step.step)
-    limit = math.inf if plan.minutes is None else 60 * plan.minutes - step.seconds
-    return max(0.0, min(left, limit))
-
-
-def fraction_done(plan: RunPlan, step: Step) -> float:
-    """Return how much of a run is done, 0 to 1: by steps or by the time limit, whichever is further.
-
-    >>> plan = RunPlan(steps=1000, done=0, epochs=10, minutes=1.0, seconds=0.0, metric="wer")
-    >>> fraction_done(plan, Step(25, epoch=2.5, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=30))
-    0.5
-    """
-    by_time = 0.0 if plan.minutes is None else step.seconds / (60 * plan.minutes)
-    return min(1.0, max(step.step / plan.steps, by_time))
-
-
-class RichProgress:
+class RichProgress(Observer):
     """An observer that shows a run on stderr.
 
     >>> import io
@@ -101,16 +69,16 @@ class RichProgress:
         self.loss = 0.95 * self.loss + 0.05 * step.loss if self.loss else step.loss
         text = (
             f"epoch {step.epoch:.1f}/{self.plan.epochs}  loss {self.loss:.3f}  {self.dev}  "
-            f"{step.tokens_per_second:,.0f} tokens/s  {format_duration(seconds_left(self.plan, step))} left"
+            f"{step.tokens_per_second:,.0f} tokens/s  {format_duration(self.plan.seconds_left(step))} left"
         )
-        self.live.update(self.live.task_ids[0], completed=fraction_done(self.plan, step), description=text)
+        self.live.update(self.live.task_ids[0], completed=self.plan.fraction_done(step), description=text)
 
     def evaluated(self, row: MetricsRow) -> None:
         """Print the evaluation, and show its score in the live line."""
         dev, metric = row["dev"], self.plan.metric if self.plan else ""
         if isinstance(dev, dict) and metric in dev:
             self.dev = f"dev {metric} {format_metric(metric, dev[metric])}"
-        self._print(format_row(row))
+        self.note(_format_row(row))
 
     def ended(self, result: FitResult) -> None:
         """Close the live line and print the result."""
@@ -126,7 +94,7 @@ class RichProgress:
             "interrupted": "interrupted",
         }[result.reason]
         spent = f"{result.steps} steps, {result.epochs:.4g} epochs, {format_duration(result.seconds)}"
-        self._print(f"{why}: {spent}; {best}")
+        self.note(f"{why}: {spent}; {best}")
 
     def failed(self) -> None:
         """Close the live line before an error is printed."""
@@ -139,13 +107,5 @@ class RichProgress:
 
     def note(self, text: str) -> None:
         """Print a note."""
-        self._print(text)
-
-    def _print(self, text: str) -> None:
         # soft_wrap: no line breaks in a log, whatever width rich assumes
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _number(value: float | dict[str, float]) -> float:
-    assert not isinstance(value, dict)
-    return value

@@ -8,19 +8,17 @@ from windlass.bundle import Bundle
 from windlass.decoding.options import Sample
 from windlass.inference.generate import generate
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
-from windlass.training.progress import fraction_done
 
 STAGES = (0.01, 0.1, 0.4, 1.0)
 """Fractions of the run (of its steps, or of its time limit) at which a sample is written."""
 
 
-class SampleWriter:
+class SampleWriter(Observer):
     """An observer that appends samples to a file, made with the current weights, and forwards every event.
 
     Training is not affected: samples draw from a random number generator of their own.
 
-    >>> from windlass.training.observe import Silent
-    >>> writer = SampleWriter(Silent(), None, Path("samples.txt"), tokens=5)
+    >>> writer = SampleWriter(Observer(), None, Path("samples.txt"), tokens=5)
     >>> writer.started(RunPlan(steps=100, done=20, epochs=10, minutes=None, seconds=9.0, metric="bpc"))
     >>> writer.pending  # resumed after 20 of 100 steps
     [0.4, 1.0]
@@ -46,13 +44,13 @@ class SampleWriter:
         """Find the stages to come; a resumed run has written those before it."""
         self.plan = plan
         begin = Step(plan.done, 0, loss=0, lr=0, grad_norm=0, tokens=0, tokens_per_second=0, seconds=plan.seconds)
-        self.pending = [stage for stage in STAGES if not plan.done or stage > fraction_done(plan, begin)]
+        self.pending = [stage for stage in STAGES if not plan.done or stage > plan.fraction_done(begin)]
         self.inner.started(plan)
 
     def step(self, step: Step) -> None:
         """Write a sample if a stage is reached; the last one is written at the end."""
         self.last = step
-        if len(self.pending) > 1 and fraction_done(self.plan, step) >= self.pending[0]:
+        if len(self.pending) > 1 and self.plan.fraction_done(step) >= self.pending[0]:
             self._write(self.pending.pop(0), step.step, step.loss)
         self.inner.step(step)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.core.tensors import atomic_write
 from windlass.recipe.schedule import PlateauState
 from windlass.training.observe import MetricsRow
 
@@ -55,8 +51,8 @@ class Tally:
 class RunState:
     """Where a run stands. Field names are those of checkpoints on disk.
 
-    >>> RunState.from_dict(RunState(step=3).to_dict()).step
-    3
+    >>> RunState(step=3).check_divergence(math.nan, 1.0)
+    'the loss is nan'
     """
 
     epoch: int = 0
@@ -87,39 +83,8 @@ class RunState:
             return f"the loss has diverged from {self.first_loss:.3g} to {self.recent_loss:.3g} per token"
         return None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The state as plain data, for a checkpoint."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunState:
-        """The state that `to_dict` returned."""
+        """The state that `asdict` returned."""
         parts = {"plateau": PlateauState(**data["plateau"]), "tally": Tally(**data["tally"])}
         return cls(**{**data, **parts})
-
-
-def append_row(path: Path, row: MetricsRow) -> None:
-    """Append a line to metrics.jsonl.
-
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "metrics.jsonl"
-    >>> append_row(path, {"step": 3})
-    >>> path.read_text()
-    '{"step": 3}\\n'
-    """
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_rows(path: Path, rows: list[MetricsRow]) -> None:
-    """Rewrite metrics.jsonl: after a resume it must hold nothing later than the checkpoint.
-
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "metrics.jsonl"
-    >>> write_rows(path, [{"step": 3}, {"step": 6}])
-    >>> len(path.read_text().splitlines())
-    2
-    """
-    atomic_write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

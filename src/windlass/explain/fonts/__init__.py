@@ -57,12 +57,8 @@ def _installed(character: str) -> str:
     return ""
 
 
-def has(family: str, character: str) -> bool:
-    """Say whether the base font or a bundled one has a character; a Hangul syllable is built from its jamo.
-
-    >>> has("Windlass Devanagari", "क"), has("Windlass Hangul", "값"), has("DejaVu Sans", "क")
-    (True, True, False)
-    """
+def _has(family: str, character: str) -> bool:
+    """Say whether the base font or a bundled one has a character; a Hangul syllable is built from its jamo."""
     from matplotlib import font_manager
 
     path = bundled().get(family) or font_manager.findfont(family)
@@ -74,7 +70,7 @@ def has(family: str, character: str) -> bool:
 
 
 def families(text: str) -> list[str]:
-    """Return the families to draw a text with, best first. Warns of what no font has, by script.
+    """Return the families to draw a text with, best first. Warns of what no font _has, by script.
 
     >>> families("kan"), families("◌ि"), families("kaक")
     (['DejaVu Sans'], ['Windlass Devanagari', 'DejaVu Sans'], ['DejaVu Sans', 'Windlass Devanagari'])
@@ -82,12 +78,12 @@ def families(text: str) -> list[str]:
     needed = [c for c in text if not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf")]
     known = [BASE, *bundled()]
     for family in known:  # a mark must come from the same font as what it stands on
-        if all(has(family, c) for c in needed):
+        if all(_has(family, c) for c in needed):
             return list(dict.fromkeys([family, BASE]))
     chosen, missing = [BASE], set()
     for character in needed:
-        if not any(has(family, character) for family in chosen if family in known):
-            family = next((f for f in known if has(f, character)), "") or _installed(character)
+        if not any(_has(family, character) for family in chosen if family in known):
+            family = next((f for f in known if _has(f, character)), "") or _installed(character)
             if not family:
                 missing.add(unicodedata.name(character, "unnamed").split()[0])
             elif family not in chosen:
@@ -110,7 +106,7 @@ def embedded(text: str) -> dict[str, str]:
     wanted: dict[str, str] = {}
     text += unicodedata.normalize("NFD", text)  # the jamo of Hangul
     for family, path in bundled().items():
-        own = "".join(sorted({c for c in text if not has(BASE, c) and has(family, c)}))
+        own = "".join(sorted({c for c in text if not _has(BASE, c) and _has(family, c)}))
         if own:
             buffer = io.BytesIO()
             with TTFont(path) as font:
