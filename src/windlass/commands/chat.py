@@ -60,7 +60,7 @@ def chat_command(
     top_p: flags.TopP = None,
     seed: flags.SampleSeed = None,
     block_ngrams: flags.BlockNgrams = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Chat with a dialog model, a line each.
 

@@ -24,7 +24,7 @@ def generate_command(
     block_ngrams: flags.BlockNgrams = None,
     search: Annotated[str | None, typer.Option(metavar="NAME", help="sample or greedy; default: the recipe's")] = None,
     also: flags.Also = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Generate text with a language model.
 

@@ -54,7 +54,7 @@ def predict_command(
     header: flags.Header = None,
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Predict an output for every line of input.
 

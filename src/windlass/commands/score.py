@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, read_file
+from windlass.commands.shared import app, columns, load_bundles, read_file
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -30,16 +30,15 @@ def score_command(
     header: flags.Header = None,
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Score given outputs by their log probability.
 
     One line per example: its log probability and the output.
     """
-    from windlass.bundle import Bundle
     from windlass.inference.predict import score
 
-    bundle = Bundle.load(folder, device)
+    (bundle,) = load_bundles(folder, None, device)
     examples = read_file(
         bundle, file, columns(source, target, None, format, second, header, separator, encoding)
     ).examples

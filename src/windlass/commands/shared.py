@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,20 @@ def data_options(columns: dict[str, Any], base: Recipe | None = None) -> DataOpt
     return parse(whole | {"data": own | columns}, "options").data
 
 
+def choose_device(name: str, note: Callable[[str], None]) -> str:
+    """Return the device that --device names, and note it unless it is the cpu.
+
+    >>> choose_device("cpu", print)
+    'cpu'
+    """
+    from windlass.bundle import check_device
+
+    device = check_device(name)
+    if device != "cpu":
+        note(f"device: {device}")
+    return device
+
+
 def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:
     """Load a model and the other members of its ensemble.
 
@@ -110,6 +124,7 @@ def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bun
     """
     from windlass.bundle import Bundle
 
+    device = choose_device(device, say)
     return [Bundle.load(path, device) for path in (folder, *(also or []))]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.commands import flags
-from windlass.commands.shared import TASK_NAMES, app, columns, say
+from windlass.commands.shared import TASK_NAMES, app, choose_device, columns, say
 from windlass.core.errors import WindlassError
 
 if TYPE_CHECKING:
@@ -53,8 +55,11 @@ def train(
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse data with any finding")] = False,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
     quiet: flags.Quiet = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="print the whole recipe and every finding in the data")
+    ] = False,
 ) -> None:
     """Train a model.
 
@@ -63,7 +68,8 @@ def train(
     `windlass recipes`), and override it with --set.
     """
     from windlass.bundle import Bundle, load_definition
-    from windlass.commands.outcome import print_outcome
+    from windlass.commands.outcome import outcome_lines
+    from windlass.core.program import program
     from windlass.experiment.data import read_data
     from windlass.experiment.recognise import compose_for
     from windlass.experiment.run import apply_suggestions, check_folder, run
@@ -73,6 +79,10 @@ def train(
     from windlass.training.observe import Silent
     from windlass.training.progress import RichProgress
 
+    if quiet and verbose:
+        raise WindlassError("--quiet and --verbose: choose one")
+    note: Callable[[str], None] = (lambda text: None) if quiet else say
+    device = choose_device(device, note)
     settings = [setting(text) for text in set_ or []]
     named = {"train.epochs": epochs, "train.optimiser.lr": lr, "train.batch_tokens": batch_tokens, "seed": seed}
     settings += [override(key, value) for key, value in named.items() if value is not None]
@@ -103,23 +113,28 @@ def train(
             kept = start.recipe.model_dump(mode="json") | {"data": {}}
             composed = compose(start.recipe.task, None, [kept, *over])
         else:
-            composed = compose_for(task, recipe, over, (lambda text: None) if quiet else say)
+            composed = compose_for(task, recipe, over, note)
         if vectors is not None:
             composed = with_vectors(composed, vectors)
         if not overwrite:
             check_folder(out, resume=False)  # before a long report
         data = read_data(composed)
-        if not quiet:
-            say(data.report.render())
-        if not quiet and composed.data.dev is None:
-            say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
+        note(data.report.render(limit=sys.maxsize if verbose else 5))
+        if composed.data.dev is None:
+            note(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
         if not (task or recipe or base) and composed.task == "text":
-            composed = apply_suggestions(composed, data, settings, say)
+            composed = apply_suggestions(composed, data, settings, note)
+    if verbose:
+        note(composed.to_yaml())
     if overwrite:
-        delete_model(out, say)
+        delete_model(out, note)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
-    print_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
+    if outcome.fit.reason == "interrupted":
+        say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
+        raise typer.Exit(130)
+    for line in outcome_lines(outcome, out, perf_counter() - started, data.dev[0].source):
+        note(line)
 
 
 def delete_model(folder: Path, note: Callable[[str], None]) -> None:

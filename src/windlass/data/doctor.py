@@ -10,6 +10,7 @@ from itertools import chain
 
 import numpy as np
 
+from windlass.core.wording import counted
 from windlass.data import findings
 from windlass.data.examples import Example, Place, as_text
 from windlass.data.findings import Action, Finding, Findings
@@ -74,7 +75,7 @@ class Report:
 
     >>> report = survey([ReadResult((Example("cat", ("k",), None, Place("pairs.tsv", 1)),), ())])
     >>> print(report.render())
-    1 training examples
+    1 training example
       source: from 3 to 3 characters, half up to 3, 95 % up to 3
       target: from 1 to 1 characters, half up to 1, 95 % up to 1
     4 characters seen at most 2 times:
@@ -108,11 +109,11 @@ class Report:
 
     def render(self, limit: int = 5) -> str:
         """The report as text, with at most `limit` findings of a kind written out."""
-        out = [f"{self.train} training examples" + (f", {self.dev} dev examples" if self.dev else "")]
+        out = [counted(self.train, "training example") + (f", {counted(self.dev, 'dev example')}" if self.dev else "")]
         out += [f"  {side}: {lengths}" for side, lengths in self.lengths.items()]
         out += [f"assumed: {note}" for note in self.notes]
         if self.rare:
-            out.append(f"{len(self.rare)} characters seen at most {RARE} times:")
+            out.append(f"{counted(len(self.rare), 'character')} seen at most {RARE} times:")
             out += _clipped([str(rare) for rare in self.rare], limit)
         groups: dict[tuple[Action, str], list[Finding]] = {}
         for finding in self.findings:
