@@ -16,6 +16,7 @@ from windlass.commands import (
     evaluate,
     explain,
     generate,
+    info,
     predict,
     quantise,
     recipes,
@@ -30,7 +31,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (
     *(train, evaluate, predict, score, generate, chat, explain),
-    *(compare, bench, quantise, doctor, recipes, demo),
+    *(info, compare, bench, quantise, doctor, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""
 _ORDER = [command.__name__ for command in COMMANDS]

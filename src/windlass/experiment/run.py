@@ -230,9 +230,13 @@ def run(
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
-        each = language_metrics(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, result, dev, baseline, each[baseline.name])
-    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        beside = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]
+    else:
+        beside = baseline_metrics(baseline, recipe.task, data.dev)
+    content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
+    content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
+    atomic_write(folder / "outcome.json", json.dumps(content, indent=1).encode())
+    return Outcome(bundle, result, dev, baseline, beside)
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
