@@ -22,7 +22,7 @@ def test_info_fits_on_a_screen(tiny_model, tiny_data):
     assert ran.err == ""
     lines = dict(line.split(maxsplit=1) for line in ran.out.splitlines() if not line.startswith((" ", "trained")))
     assert lines["task"].startswith("transliterate: ")
-    assert lines["input"] == "text as characters, vocabulary 8"
+    assert lines["source"] == "text of characters, 8 symbols"
     assert lines["encoder"] == "recurrent: lstm, 1 layer of 32 units, bidirectional"
     assert lines["search"].startswith("beam, size ")
     assert lines["parameters"].endswith("MB in 32 bits")
@@ -71,6 +71,6 @@ def test_every_task_can_be_described(task):
     tiny = Sides(sides.source_side.tiny()[0], sides.target_side.tiny()[0])
     facts = describe(Bundle.new(recipe, tiny))
     assert facts["task"] == task
-    assert all(facts[name] for name in ("input", "output", "encoder", "head"))
+    assert all(facts[name] for name in ("source", "target", "encoder", "head"))
     assert (facts["labels"] is not None) == (TASKS[task].target in ("label", "labels", "tags"))
     json.dumps(facts)

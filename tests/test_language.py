@@ -177,7 +177,7 @@ def test_pairs_are_not_texts_and_texts_are_not_pairs():
     with pytest.raises(DataError, match="not from pairs"):
         api.fit([("a", "b")], task="lm")
     with pytest.raises(DataError, match="list of texts is for task lm"):
-        api.fit(["a", "b"])
+        api.fit(["a", "b"], task="text")
 
 
 class StopAfter(Silent):

@@ -12,7 +12,10 @@ from windlass.commands.shared import app
 
 @app.command("info")
 def info_command(folder: flags.Folder, json_: flags.Json = False) -> None:
-    """Print what a model is: its task, network, size, scores and training."""
+    """Print what a model is.
+
+    Its task, source and target, network, size, scores and training, on one screen.
+    """
     from windlass.bundle import Bundle
     from windlass.inference.info import describe
 
@@ -31,7 +34,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     from windlass.training.progress import format_duration
 
     yield "task", f"{facts['task']}: {facts['about']}"
-    for name in ("input", "output", "encoder", "decoder", "head"):
+    for name in ("source", "target", "encoder", "decoder", "head"):
         if facts[name]:
             yield name, facts[name]
     if facts["search"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -29,6 +29,7 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    part: ClassVar[Any]  # the class that the options build, if they are nested in one (see `Part`)
 
     def declare(self, at: str) -> Iterator[Term]:
         """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
@@ -67,6 +68,22 @@ class Options(BaseModel):
             elif name not in settings and type(value) is int and value > LARGEST_TINY:
                 settings[name] = TINY_SIZE
         return cls(**settings)
+
+
+class Part:
+    """The base of parts that a recipe names by the `kind` of their nested `Options`, which know their part.
+
+    >>> class Layer(Part):
+    ...     class Options(Options):
+    ...         size: int = 4
+    >>> Layer.Options().part is Layer
+    True
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "Options" in vars(cls):
+            vars(cls)["Options"].part = cls
 
 
 def _expand_shorthand(value: Any) -> Any:

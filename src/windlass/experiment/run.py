@@ -151,10 +151,12 @@ def run(
     resume: bool = False,
     base: Bundle | None = None,
     device: str = "cpu",
+    draw: bool = True,
 ) -> Outcome:
     """Train in a folder, which becomes the bundle; checkpoints and logs go to its folder `training`.
 
     `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
+    Without `draw` there are no pictures.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.experiment.data import as_data
@@ -224,7 +226,7 @@ def run(
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    if rows:
+    if rows and draw:
         flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
         curves(flat, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
-from windlass.data.sides import SourceSide, TargetSide
 
-SHOWN = 8
-"""Labels that are listed; they are sorted by frequency in the training data."""
+SHOWN, LONGEST = 6, 20
+"""Labels that are named, the most frequent of the training data first, and characters of each."""
 
 
 def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
@@ -20,12 +20,13 @@ def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
     >>> facts = describe(Bundle.new(Recipe(), Sides.tiny()))
-    >>> facts["task"], facts["input"], facts["output"]
-    ('text', 'text as characters, vocabulary 7', 'text as characters, vocabulary 7')
+    >>> facts["task"], facts["source"], facts["parameters"] > 1e6
+    ('text', 'text of characters, 7 symbols', True)
     >>> facts["encoder"]
     'recurrent: lstm, 1 layer of 256 units, bidirectional'
     """
-    recipe, model = bundle.recipe, bundle.model
+    recipe, model, source, target = bundle.recipe, bundle.model, bundle.sides.source, bundle.sides.target
+    labels = list(getattr(target, "symbols", ()))
     file = None if folder is None else folder / "weights.safetensors"
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     if file is not None and file.is_file():
@@ -33,9 +34,9 @@ def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "task": bundle.task.name,
         "about": bundle.task.about,
-        "input": _source(bundle.sides.source),
-        "output": _target(bundle.sides.target),
-        "labels": list(getattr(bundle.sides.target, "symbols", ())) or None,
+        "source": _side(source.options, source.sizes.get("source", 0)),
+        "target": _side(target.options, len(target), labels),
+        "labels": labels or None,
         "encoder": _network(recipe.model.encoder.model_dump(mode="json")),
         "decoder": None if recipe.model.decoder is None else _network(recipe.model.decoder.model_dump(mode="json")),
         "head": _head(recipe.model.head.model_dump(mode="json")),
@@ -80,29 +81,14 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _tokens(options: Any) -> str:
-    """The tokens of a side's options, as " as words", if it has them."""
-    inner = getattr(options, "each", options)
-    tokens = getattr(inner, "tokens", None)
-    return "" if tokens is None else f" as {tokens.kind}"
-
-
-def _source(side: SourceSide) -> str:
-    kind = {"none": "nothing", "pair": "two texts"}.get(side.options.kind, side.options.kind)
-    vocabulary = side.vocabulary
-    size = "" if vocabulary is None else f", vocabulary {len(vocabulary):,}"
-    return f"{kind}{_tokens(side.options)}{size}"
-
-
-def _target(side: TargetSide) -> str:
-    symbols: tuple[str, ...] = getattr(side, "symbols", ())
-    if symbols:
-        names = ", ".join(symbols[:SHOWN]) + (" ..." if len(symbols) > SHOWN else "")
-        what = {"label": "one label of", "labels": "any of", "tags": "a tag for every place, of"}[side.options.kind]
-        return f"{what} {len(symbols):,}: {names}"
-    if side.options.kind == "number":
-        return "a number"
-    return f"{side.options.kind}{_tokens(side.options)}, vocabulary {len(side):,}"
+def _side(options: Any, size: int, labels: Sequence[str] = ()) -> str:
+    """A side in words: its kind, its tokens, and the size of its vocabulary or its first labels."""
+    tokens = getattr(getattr(options, "each", options), "tokens", None)  # each: of a pair
+    kind = options.kind if tokens is None else f"{options.kind} of {tokens.kind}"
+    if labels:
+        named = ", ".join(label if len(label) <= LONGEST else f"{label[:LONGEST]}..." for label in labels[:SHOWN])
+        return f"{kind}, {len(labels):,} in all: {named}{' ...' if len(labels) > SHOWN else ''}"
+    return f"{kind}, {size:,} symbols" if size > 1 else kind
 
 
 def _network(options: dict[str, Any]) -> str:

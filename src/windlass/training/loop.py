@@ -22,7 +22,7 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
