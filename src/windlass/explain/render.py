@@ -41,6 +41,9 @@ class Heat:
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
     title: str | None = None
+    value: str = "attention"  # what a cell is
+    axes: tuple[str, str] = ("source", "output")  # what columns and rows are
+    note: str | None = None  # what a reader should know beside the weights
 
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.attention}
@@ -221,7 +224,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
     legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
     legend.set_axis_off()
-    note = "attention 0 to 1; columns: source, rows: output"
+    note = " ".join(dict.fromkeys(map(_legend, items)))
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
     save(figure, path)
 
@@ -252,6 +255,11 @@ td:hover { outline: 2px solid var(--ink); outline-offset: -1px; } td:hover span 
 """
 
 
+def _legend(item: Heat) -> str:
+    legend = f"{item.value[0].upper()}{item.value[1:]}, 0 to 1. Columns: {item.axes[0]}. Rows: {item.axes[1]}."
+    return f"{legend} {item.note}" if item.note else legend
+
+
 def _heading(text: str, scope: str) -> str:
     mark = ' class="mark"' if text in ("end", "start", "unknown") else ""
     return f'<th scope="{scope}" dir="auto"{mark}>{html.escape(text)}</th>'
@@ -265,7 +273,7 @@ def _table(item: Heat) -> str:
         cells = []
         for column, weight in zip(item.columns, weights, strict=True):
             percent = 100 * float(weight)
-            hint = html.escape(f"{row} attends to {column}: {percent:.1f} %")
+            hint = html.escape(f"{row}, {column}: {item.value} {percent:.1f} %")
             cells.append(f'<td style="--w:{percent:.1f}" title="{hint}"><span>{percent:.0f}</span></td>')
         body.append(f"<tr>{_heading(row, 'row')}{''.join(cells)}</tr>")
     caption = f'<caption dir="auto">{html.escape(item.title)}</caption>' if item.title else ""
@@ -278,10 +286,8 @@ def _table(item: Heat) -> str:
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
     tables = "\n".join(map(_table, items))
     heading = html.escape(title or items[0].title or "Attention")
-    note = (
-        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
-        "that token of the source; point at a cell for the weight in percent.</p>\n"
-    )
+    legend = html.escape(" ".join(dict.fromkeys(map(_legend, items))))
+    note = f"<p>{legend} The stronger the colour, the higher it is; point at a cell for its value in percent.</p>\n"
     content = fonts.embedded(heading + tables)
     path.write_text(page(heading, _STYLE, f"{note}<main>\n{tables}\n</main>", content), encoding="utf-8")
 
