@@ -189,7 +189,7 @@ def fit(
     resume: bool = False,
     base: Trained | None = None,
     quiet: bool = False,
-    device: str = "cpu",
+    device: str = "auto",
     source: Column = None,
     target: Column = None,
     second: Column = None,
@@ -261,7 +261,7 @@ def _describe_columns(recipe: Recipe) -> str:
     return f"the source is {names}, the target {recipe.data.target!r}"
 
 
-def load(folder: str | Path, device: str = "cpu") -> Trained:
+def load(folder: str | Path, device: str = "auto") -> Trained:
     """Load a model from its folder.
 
     >>> load("no-such-folder")

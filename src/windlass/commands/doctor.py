@@ -11,11 +11,6 @@ import typer
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import DataError
-from windlass.data.corpus import examine
-from windlass.experiment.data import sides_of
-from windlass.experiment.recognise import compose_for
-from windlass.recipe import compose
-from windlass.tasks import TASKS
 
 
 @app.command()
@@ -38,6 +33,12 @@ def doctor(
     json_: flags.Json = False,
 ) -> None:
     """Check data for problems before training."""
+    from windlass.data.corpus import examine
+    from windlass.experiment.data import sides_of
+    from windlass.experiment.recognise import compose_for
+    from windlass.recipe import compose
+    from windlass.tasks import TASKS
+
     over = columns(source, target, alignment, format, second, header, separator, encoding)
     try:
         recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)

@@ -64,7 +64,7 @@ class CorpusReader(ABC):
 
     def amount(self, dev: Sequence[Example]) -> str:
         """How much was set aside, for people."""
-        return f"{len(dev):,} of the examples are"
+        return f"{len(dev):,} of the examples {'is' if len(dev) == 1 else 'are'}"
 
     @property
     def in_memory(self) -> CorpusReader:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from windlass.core.wording import counted
 from windlass.data import findings
 from windlass.data.examples import Example, Place, Value, as_text
 from windlass.data.findings import Action, Finding, Findings
@@ -119,7 +120,7 @@ class Report:
 
     def render(self, limit: int = 5) -> str:
         """The report as text, with at most `limit` findings of a kind written out."""
-        title = _plural(self.train, "training example") + (f", {_plural(self.dev, 'dev example')}" if self.dev else "")
+        title = counted(self.train, "training example") + (f", {counted(self.dev, 'dev example')}" if self.dev else "")
         out = [self.title or title]
         out += [f"  {side}: {lengths}" for side, lengths in self.lengths.items()]
         if self.symbols:
@@ -128,7 +129,7 @@ class Report:
             out += ["first rows, as they are understood:", *(f"  {row}" for row in self.rows)]
         out += [f"assumed: {note}" for note in self.notes]
         if self.rare:
-            out.append(f"{_plural(len(self.rare), 'character')} seen at most {RARE} times:")
+            out.append(f"{counted(len(self.rare), 'character')} seen at most {RARE} times:")
             out += _clipped([str(rare) for rare in self.rare], limit)
         groups: dict[tuple[Action, str], list[Finding]] = {}
         for finding in self.findings:
@@ -141,10 +142,6 @@ class Report:
         if not self.findings:
             out.append("nothing wrong was found")
         return "\n".join(out)
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
 def _shares(symbols: Mapping[str, int], most: int = 8) -> str:

@@ -31,11 +31,13 @@ def compose_for(
     reviews.csv: task classify, as column 2 holds 2 labels (good 35, bad 5); else: --task text
     'classify'
     """
-    recipe = compose(task, file, settings)
+    unnamed = task is None and file is None and not _says_task(settings)
+    # Settings may be for a task that is still to be recognised.
+    recipe = compose(task, file, [{"data": part.get("data", {})} for part in settings] if unnamed else settings)
     if not recipe.data.train:
         return recipe
     first = recipe.data.train[0]
-    if task is None and file is None and not _says_task(settings):
+    if unnamed:
         found = recognise_file(first, recipe.data)
         otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
         note(f"{first}: task {found.task}, as {found.reason}{otherwise}")

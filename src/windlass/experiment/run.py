@@ -16,6 +16,7 @@ from windlass.baseline.language import LanguageBaselines, language_baselines, la
 from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import atomic_write
+from windlass.core.wording import counted
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
@@ -41,6 +42,10 @@ from windlass.training.samples import SampleWriter
 
 SAMPLE_SIZE = 200_000
 """Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
+
+
+UNITS = {"label": "examples", "number": "examples", "labels": "labels"}
+"""What the loss counts, by kind of target, if not tokens."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
         if symbols:
             shown = ", ".join(map(repr, symbols[:8])) + (" ..." if len(symbols) > 8 else "")
             count = sum(bool(f) for f in found)
-            parts.append(f"{side} {shown} ({count} example{'s' if count > 1 else ''})")
+            parts.append(f"{side} {shown} ({counted(count, 'example')})")
     return f"dev has symbols that train lacks, encoded as unknown: {'; '.join(parts)}" if parts else None
 
 
@@ -163,7 +168,7 @@ def run(
     """
     folder = out / "training"
     check_folder(out, resume)
-    check_device(device)
+    device = check_device(device)
     if recipe.loss.alignment and not any(e.alignment for e in data.train):
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)
@@ -210,6 +215,7 @@ def run(
                 save_best=lambda m, scores: save_weights(out, m, scores),
                 seed=recipe.seed,
                 device=device,
+                unit=UNITS.get(bundle.task.target, "tokens"),
                 compute_gradients=compute_gradients,
             )
             result = trainer.fit(resume)
@@ -226,9 +232,13 @@ def run(
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
-        each = language_metrics(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, result, dev, baseline, each[baseline.name])
-    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        beside = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]
+    else:
+        beside = baseline_metrics(baseline, recipe.task, data.dev)
+    content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
+    content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
+    atomic_write(folder / "outcome.json", json.dumps(content, indent=1).encode())
+    return Outcome(bundle, result, dev, baseline, beside)
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from windlass.bundle import Bundle
 from windlass.inference.evaluate import Evaluation
+from windlass.inference.info import describe
 from windlass.metrics.likelihood import format_metric
 
 Fact = tuple[str, str]
 """A name and what there is to say of it; the first fact is the title."""
-SHOWN, LONGEST = 6, 20
-"""Labels that are named, and characters of each."""
 
 
 def facts(
@@ -35,15 +33,13 @@ def facts(
       size      ... parameters, ... MB
       baseline  copy
     """
-    count = sum(parameter.numel() for parameter in bundle.model.parameters())
-    file = folder / "weights.safetensors" if folder else None
-    size = file.stat().st_size if file and file.is_file() else 4 * count
+    about = describe(bundle, folder)
     scores = bundle.scores if dev is None else dev.metrics
     found = [
-        ("Windlass model", f"for task {bundle.task.name}: {bundle.task.about}"),
-        ("source", _side(bundle.sides.source.options, bundle.sides.source.sizes.get("source"))),
-        ("target", _side(bundle.sides.target.options, len(bundle.sides.target), bundle.sides.target)),
-        ("size", f"{count:,} parameters, {size / 1e6:.2g} MB{' in 8 bits' if bundle.int8 else ''}"),
+        ("Windlass model", f"for task {about['task']}: {about['about']}"),
+        ("source", about["source"]),
+        ("target", about["target"]),
+        ("size", f"{about['parameters']:,} parameters, {about['mb']} MB{' in 8 bits' if bundle.int8 else ''}"),
     ]
     if scores:
         found.append(("dev", _metrics(scores) + (f" ({dev.examples:,} examples)" if dev else "")))
@@ -53,17 +49,6 @@ def facts(
     if folder is not None:
         found.append(("folder", str(folder)))
     return found
-
-
-def _side(options: Any, size: int | None, target: Any = None) -> str:
-    each = getattr(options, "each", options)
-    tokens = getattr(getattr(each, "tokens", None), "kind", None)
-    kind = options.kind if tokens is None else f"{options.kind} of {tokens}"
-    labels = getattr(target, "symbols", ())
-    if labels:
-        named = ", ".join(label if len(label) <= LONGEST else f"{label[:LONGEST]}..." for label in labels[:SHOWN])
-        return f"{kind}, {len(labels):,} in all: {named}{' ...' if len(labels) > SHOWN else ''}"
-    return f"{kind}, {size:,} symbols" if size is not None and size > 1 else kind
 
 
 def _metrics(scores: Mapping[str, float]) -> str:

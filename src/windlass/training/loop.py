@@ -83,6 +83,7 @@ class Trainer:
     seed: int
     device: str = "cpu"
     compute_gradients: ComputeGradients | None = None
+    unit: str = "tokens"  # what the loss counts
 
     def fit(self, resume: bool = False) -> FitResult:
         """Train and leave the best weights in the model.
@@ -135,8 +136,8 @@ class Trainer:
         atomic_write(self.log, b"")
         if self.options.schedule.warmup >= self.total_steps:
             self.observer.note(
-                f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total_steps}: "
-                f"training ends during the warm-up; shorten it"
+                f"train.schedule.warmup: {self.options.schedule.warmup} steps, but the run has about "
+                f"{self.total_steps}: training ends during the warm-up; shorten it"
             )
 
     def _resume(self, checkpoint: Checkpoint) -> None:
@@ -195,7 +196,9 @@ class Trainer:
     def _train(self) -> FitResult:
         state, options = self.state, self.options
         self.clock = self.saved_at = time.monotonic()
-        plan = RunPlan(self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric)
+        plan = RunPlan(
+            self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric, self.unit
+        )
         self._notify(lambda: self.observer.started(plan))
         while True:
             reason = self._stop_reason()
