@@ -26,7 +26,7 @@ class LabelHeadOptions(PooledHeadOptions):
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """And with n-grams."""
-        return *super().tiny(), cls.small(wide=WideOptions())
+        return *super().tiny(), cls.small(wide=WideOptions(dropout=0.0))
 
     def build(self, wiring: Wiring) -> LabelHead:
         """Build the head."""
