@@ -24,11 +24,11 @@ class WideOptions(Options):
     """A linear layer on the n-grams of the source, added to the output of the network (Cheng et al. 2016).
 
     >>> WideOptions(dropout=0.3).gain
-    20.0
+    10.0
     """
 
     dropout: float = Field(0.5, ge=0, lt=1, description="share of n-grams left out in training")
-    gain: float = Field(20.0, gt=0, description="factor of its weights: the larger, the faster they are learned")
+    gain: float = Field(10.0, gt=0, description="factor of its weights: the larger, the faster they are learned")
 
 
 class Wide(nn.Module):
