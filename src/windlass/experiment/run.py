@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
-from windlass.experiment.auto import suggest_settings
+from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.data import Data, fingerprint, sides_of
 from windlass.explain.render import curves
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
@@ -39,6 +40,8 @@ from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Observer
 from windlass.training.samples import SampleWriter
 
+DEV_TOKENS = 2000
+"""Batch size in tokens, at least, with which the dev loss is computed."""
 SAMPLE_SIZE = 200_000
 """Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
 
@@ -173,6 +176,7 @@ def run(
     else:
         bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
         load_vectors(bundle, observer.note)
+    bundle, loader = _scaled(bundle, data.train, observer.note)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:
@@ -188,7 +192,6 @@ def run(
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(message)
-    loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
         observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
@@ -209,6 +212,7 @@ def run(
                 seed=recipe.seed,
                 device=device,
                 compute_gradients=compute_gradients,
+                dev_loss=_dev_loss(bundle, data.dev, device),
             )
             result = trainer.fit(resume)
     except WindlassError:
@@ -219,7 +223,7 @@ def run(
         return Outcome(bundle, result, None, baseline, {})
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     if rows:
-        flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
+        flat = [{name: row[name] for name in ("epoch", "loss", "dev_loss") if name in row} | row["dev"] for row in rows]
         curves(flat, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
@@ -237,13 +241,31 @@ def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Runnin
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
     1
     """
-    options, seed, sides = bundle.recipe.train, bundle.recipe.seed, bundle.sides
-    if options.chunk is None:
+    return _loaders(bundle, train)[0](bundle.recipe.train.batch_tokens)
+
+
+def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], Loader | Running], int]:
+    """The loaders of the training data by batch size in tokens, and the number of examples or chunks."""
+    seed, sides, chunk = bundle.recipe.seed, bundle.sides, bundle.recipe.train.chunk
+    if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
         encoded = sides.store(map(sides.encode_example, train), disk)
-        return sides.loader(encoded, options.batch_tokens, seed, shuffle=True)
+        return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
-    return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
+    return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
+
+
+def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundle, Loader | Running]:
+    """The bundle with a training length that suits the data, and its loader."""
+    recipe, (loader, count) = bundle.recipe, _loaders(bundle, train)
+    options = recipe.train
+    if options.auto and count:
+        what = "examples" if options.chunk is None else f"chunks of {options.chunk} tokens"
+        options, reason = scale_training(options, count, lambda tokens: loader(tokens).batches(0), what)
+        bundle = replace(bundle, recipe=recipe.model_copy(update={"train": options}))
+        if reason is not None:
+            note(reason)
+    return bundle, loader(options.batch_tokens)
 
 
 def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
@@ -266,6 +288,28 @@ def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
+
+
+def _dev_loss(bundle: Bundle, dev: Sequence[Example], device: str) -> Callable[[nn.Module], float] | None:
+    """The loss on dev per token, under teacher forcing; a language model's metrics hold it already."""
+    if bundle.task.language_model:
+        return None
+    sides = bundle.sides
+    # A written target may hold unknown symbols; a label that was never seen has no probability.
+    known = [e for e in dev if sides.target.written or not sides.target.unknown(e.target)]
+    if not known:
+        return None
+    encoded = sides.store(map(sides.encode_example, known))
+    loader = sides.loader(encoded, max(DEV_TOKENS, bundle.recipe.train.batch_tokens))
+
+    def loss(model: nn.Module) -> float:
+        total, count = 0.0, 0
+        for batch in loader.epoch(0):
+            scored = model(batch.to(device))
+            total, count = total + float(scored.loss_sum), count + int(scored.count)
+        return total / max(1, count)
+
+    return loss
 
 
 def check_folder(out: Path, resume: bool) -> None:
