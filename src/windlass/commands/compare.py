@@ -16,6 +16,7 @@ from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.comparing.candidates import candidates, parse_vary
 from windlass.comparing.compare import run_all
+from windlass.comparing.plot import draw_curves
 from windlass.comparing.table import Comparison
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
@@ -54,7 +55,7 @@ def compare_command(
     """Compare recipes: size, training time and metrics.
 
     Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
-    comparison.md, comparison.json and comparison.png.
+    comparison.md, comparison.json, comparison.png and curves.png.
     """
     over: dict[str, Any] = columns(source, target, None, format)
     if train:
@@ -69,6 +70,7 @@ def compare_command(
         say("interrupted; finished runs are kept: repeat the command to resume")
         raise typer.Exit(130) from None
     _print(comparison, out, json_)
+    draw_curves(comparison, {(c.group, c.name): out / "runs" / c.folder for c in compared}, out / "curves.png")
     if comparison.failed:
         raise WindlassError(
             f"{len(comparison.failed)} of {len(compared) * len(_seeds(seeds))} runs failed: {_first_error(comparison)}"

@@ -25,7 +25,7 @@ from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.data import Data, fingerprint, sides_of
-from windlass.explain.render import curves
+from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
@@ -221,10 +221,8 @@ def run(
         raise
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    if rows:
-        flat = [{name: row[name] for name in ("epoch", "loss", "dev_loss") if name in row} | row["dev"] for row in rows]
-        curves(flat, folder / "curves.png", metric)
+    if rows := read_rows(out):
+        curves(rows, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
