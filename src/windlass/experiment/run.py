@@ -39,6 +39,7 @@ from windlass.training.finetune import Note, check_same_model, extend_bundle
 from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Observer
 from windlass.training.samples import SampleWriter
+from windlass.training.track import TensorBoard
 
 DEV_TOKENS = 2000
 """Batch size in tokens, at least, with which the dev loss is computed."""
@@ -165,6 +166,8 @@ def run(
     folder = out / "training"
     check_folder(out, resume)
     check_device(device)
+    if recipe.train.track == "tensorboard":
+        observer = TensorBoard(observer, folder / "events")
     if recipe.loss.alignment and not any(e.alignment for e in data.train):
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)

@@ -206,6 +206,9 @@ class TrainOptions(Options):
     threads: int | None = Field(
         None, ge=1, description="CPU threads; runs are reproducible bit by bit for the same number"
     )
+    track: Literal["none", "tensorboard"] = Field(
+        "none", description="tensorboard: also write events to training/events (pip install 'windlass[track]')"
+    )
     processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto", description="data-parallel processes on the CPU, of one thread each; auto: used if measurably faster"
     )

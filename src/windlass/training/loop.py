@@ -170,7 +170,7 @@ class Trainer:
     def _facts(self) -> dict[str, Any]:
         """What a resumed run should have in common with the original one."""
         return {
-            "options": self.options.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json", exclude={"auto", "track"}),
             "seed": self.seed,
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
