@@ -16,7 +16,7 @@ SMALL = 4000
 """Fewer examples are small data. Default recipes were tuned on more."""
 MIN_STEPS = 1000
 """Small data is repeated until a run has this many optimiser steps."""
-MIN_ROWS = 8
+MIN_ROWS = 16
 """Batches are not made smaller than this many examples, on average."""
 EVALUATIONS = 20
 """Of a run on small data, at most."""
@@ -66,7 +66,7 @@ def _side(name: str, texts: Sequence[str]) -> Suggestion:
 
 
 def _size(examples: Sequence[Example], count: int, sentences: bool) -> Suggestion:
-    """More data supports a larger network and needs fewer epochs; `scale_training` does the rest for small data."""
+    """More data supports a larger network and needs fewer epochs; few examples get more steps from `scale_training`."""
     units, epochs = (
         (128, 60) if count < 2000 else (192, 40) if count < 10_000 else (256, 20) if count < 100_000 else (256, 8)
     )
@@ -90,9 +90,9 @@ def scale_training(
     >>> recipe = TrainOptions(epochs=15, batch_tokens=800, auto=("batch_tokens", "epochs"))
     >>> scaled, reason = scale_training(recipe, 300, lambda tokens: -(-300 * 10 // tokens))
     >>> scaled.epochs, scaled.batch_tokens
-    (34, 100)
+    (67, 200)
     >>> reason
-    '1,020 steps: 34 epochs in batches of 100 tokens, as there are 300 examples; else: --epochs, --batch-tokens'
+    '1,005 steps: 67 epochs in batches of 200 tokens, as there are 300 examples; else: --epochs, --batch-tokens'
     """
     batch, epochs = options.batch_tokens, options.epochs
     least = max(1, options.chunk or 1)
@@ -110,7 +110,7 @@ def scale_training(
     longer = (batch, epochs) != (options.batch_tokens, options.epochs)
     every, warmup = options.evaluate_steps, options.schedule.warmup
     if longer and "evaluate_steps" in options.auto:
-        every = max(1, steps // EVALUATIONS)
+        every = steps // EVALUATIONS if epochs > EVALUATIONS else None
     if "warmup" in options.auto and warmup > steps / (10 if longer else 4):
         warmup = max(1, steps // 10)
     changes: dict[str, Any] = {"batch_tokens": batch, "epochs": epochs, "evaluate_steps": every, "auto": ()}
