@@ -49,10 +49,11 @@ def compare_command(
     """Compare recipes: size, training time and metrics.
 
     Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
-    comparison.md, comparison.json and comparison.png.
+    comparison.md, comparison.json, comparison.png and curves.png.
     """
     from windlass.comparing.candidates import candidates, parse_vary
     from windlass.comparing.compare import run_all
+    from windlass.comparing.plot import draw_curves
     from windlass.recipe import setting
 
     note: Callable[[str], None] = (lambda text: None) if quiet else say
@@ -69,6 +70,7 @@ def compare_command(
         say("interrupted; finished runs are kept: repeat the command to resume")
         raise typer.Exit(130) from None
     _print(comparison, out, json_, note)
+    draw_curves(comparison, {(c.group, c.name): out / "runs" / c.folder for c in compared}, out / "curves.png")
     if comparison.failed:
         raise WindlassError(
             f"{len(comparison.failed)} of {len(compared) * len(_seeds(seeds))} runs failed: {_first_error(comparison)}"

@@ -1,4 +1,4 @@
-"""Draw attention and training curves: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
+"""Draw attention: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
 
 Columns are source tokens, rows are output tokens, both in reading order; the darker a cell, the more the output token
 attends to the source token. A row sums to 1.
@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
-from windlass.metrics import METRICS, higher_is_better
-from windlass.metrics.likelihood import format_metric
 
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
-_LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
 _NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
@@ -308,56 +305,3 @@ def page(heading: str, style: str, body: str, faces: Mapping[str, str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{body}</body></html>\n"
     )
-
-
-# ---- training ------------------------------------------------------------
-
-
-def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | None = None) -> Path:
-    """Draw the losses and the dev score of a run, a row per epoch, as one .png; the best epoch is marked.
-
-    Every column with "loss" in its name goes into the upper panel. The score is the named one, or the first column
-    that is a metric (plain, or as `dev_...`).
-
-    >>> import tempfile
-    >>> rows = [{"epoch": 1, "loss": 2.0, "wer": 80.0}, {"epoch": 2, "loss": 1.0, "wer": 60.0}]
-    >>> curves(rows, Path(tempfile.mkdtemp()) / "curves.png").stat().st_size > 5000
-    True
-    """
-    from matplotlib.figure import Figure
-
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
-    if not rows:
-        raise DataError(f"{path}: no epochs to draw")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    losses = [name for name in names if "loss" in name]
-    scores = [name for name in names if name.removeprefix("dev_") in METRICS]
-    score = score or (scores[0] if scores else None)
-    panels = [drawn for drawn in (losses, [score] if score else []) if drawn]
-    if not panels:
-        raise DataError(f"{path}: neither a loss nor a score in {', '.join(names)}")
-    figure = Figure(figsize=(6.4, 2.6 * len(panels) + 0.4), layout="constrained")
-    for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
-        for colour, name in zip(_LINES, drawn, strict=False):
-            points = [(row.get("epoch", i), row[name]) for i, row in enumerate(rows, 1) if name in row]
-            axes.plot(*zip(*points, strict=True), color=colour, lw=1.8, marker="o", ms=3, label=name.replace("_", " "))
-            if name == score:
-                _mark_best(axes, points, name)
-        axes.grid(color="#e3e8ed")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(y=0.12)
-        axes.legend(frameon=False, fontsize=9)
-    axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    save(figure, path)
-    return path
-
-
-def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> None:
-    best = max if higher_is_better(name.removeprefix("dev_")) else min
-    epoch, value = best(points, key=lambda point: point[1])
-    axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
-    text = f"best {format_metric(name.removeprefix('dev_'), value)}"
-    axes.annotate(text, (epoch, value), (0, 9), textcoords="offset points", ha="center", size=9, color=INK)

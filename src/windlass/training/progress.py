@@ -30,6 +30,8 @@ def _format_row(row: MetricsRow, unit: str) -> str:
     assert isinstance(dev, dict)
     assert not isinstance(seconds, dict)
     scores = " ".join(f"{name} {format_metric(name, value)}" for name, value in dev.items())
+    if "dev_loss" in row:
+        scores = f"loss {row['dev_loss']:.4f} {scores}"
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
         f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} {unit}/s  {format_duration(seconds)}"
