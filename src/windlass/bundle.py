@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import BundleError, RecipeError, WindlassError
+from windlass.core.fitting import Gives
 from windlass.core.records import Batch, Memory
 from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
@@ -31,6 +34,10 @@ from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
 FLOAT32, INT8 = 1, 2  # formats
+TRAINED = 4
+"""Copies of the weights that training holds: the weights, their gradients, and two moments of the optimiser."""
+SUSPECT = 4e9
+"""Bytes above which, by a rough estimate, a model is counted exactly before it is built."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class Bundle:
     @classmethod
     def new(cls, recipe: Recipe, sides: Sides) -> Bundle:
         """A model with random weights, drawn from the recipe's seed."""
+        check_size(recipe, sides, TRAINED)
         torch.manual_seed(recipe.seed)
         return cls(recipe, _with_copying(recipe, sides), network(recipe, sides), {})
 
@@ -82,10 +90,11 @@ class Bundle:
         check_device(device)
         recipe, sides = load_definition(folder)
         tensors, scores = load_weights(folder)
-        model = network(recipe, sides)
         try:
+            check_size(recipe, sides)
+            model = network(recipe, sides)
             set_weights(model, tensors)
-        except BundleError as error:
+        except (BundleError, RecipeError) as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == INT8
         return cls(recipe, _with_copying(recipe, sides), model.to(device).eval(), scores, int8)
@@ -104,6 +113,37 @@ def network(recipe: Recipe, sides: Sides) -> Model:
     7
     """
     return build(recipe.model, recipe.loss, sides.source.sizes, len(sides.target), sides.target.transitions)
+
+
+def check_size(recipe: Recipe, sides: Sides, copies: int = 1) -> None:
+    """Refuse a model that does not fit into the memory of this machine, in so many copies.
+
+    >>> from windlass.recipe import parse
+    >>> check_size(parse({"model": {"encoder": {"kind": "recurrent", "size": 10**8}}}), Sides.tiny())
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: this model needs ... GB, and this machine has ... GB: lower the sizes ...
+    """
+    settings = {term.feature: term.value for term in recipe.model.declare("model") if isinstance(term, Gives)}
+    sizes = sum(map(_size, settings.values()))
+    layers = math.prod(value for key, value in settings.items() if key.endswith(".layers") and isinstance(value, int))
+    vocabulary = sum(sides.source.sizes.values()) + len(sides.target)
+    if 4 * sizes * (16 * sizes * layers + vocabulary) < SUSPECT or not hasattr(os, "sysconf"):
+        return
+    try:
+        with torch.device("meta"):  # shapes without memory
+            needed: float = sum(weight.nbytes for weight in network(recipe, sides).parameters()) * copies
+    except RuntimeError:  # more than 64 bits can count
+        needed = math.inf
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        told = "more memory than there is" if needed == math.inf else f"{needed / 1e9:,.1f} GB"
+        raise RecipeError(
+            f"this model needs {told}, and this machine has {memory / 1e9:,.1f} GB: lower the sizes and layers in model"
+        )
+
+
+def _size(value: object) -> int:
+    return sum(map(_size, value)) if isinstance(value, tuple) else value if isinstance(value, int) else 0
 
 
 def check_device(device: str) -> None:

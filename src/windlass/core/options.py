@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from types import NoneType
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 from windlass.core.fitting import Gives, Term
 
 LARGEST_TINY, TINY_SIZE = 8, 6
 """`Options.small` replaces a size above the first by the second, which 1, 2 and 3 heads can share."""
 
+LARGEST = 2**53
+"""The largest integer of an option: JSON, float64 and torch all hold it exactly."""
+
 
 class Options(BaseModel):
-    """Base class: frozen; an unknown key is an error.
+    """Base class: frozen; an unknown key is an error, and so are NaN and infinity.
 
     >>> class Size(Options):
     ...     size: int = 4
@@ -28,7 +31,14 @@ class Options(BaseModel):
     8
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _fits_a_machine(cls, value: Any) -> Any:
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"at most {LARGEST:,}")
+        return value
 
     def declare(self, at: str) -> Iterator[Term]:
         """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
