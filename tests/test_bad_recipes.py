@@ -100,7 +100,7 @@ def test_a_model_beyond_the_memory_is_refused_before_it_is_built(size, key):
     content = default("transliterate")
     content["model"]["tie"] = "none"
     content["model"][key]["size"] = size
-    with pytest.raises(RecipeError, match="this model needs .* and this machine has"):
+    with pytest.raises(RecipeError, match=r"this model needs .* and this machine has"):
         Bundle.new(parse(content), Sides.tiny())
 
 
