@@ -2,7 +2,8 @@
 
 recipe.yaml           the whole experiment
 codecs.json           the fitted sides: vocabularies and tokenisers
-bundle.json           format, version, and the checksums of the two files above
+baseline.json         the baseline to compare with, if there is one (see baseline/)
+bundle.json           format, version, and the checksums of the files above
 weights.safetensors   the weights, with their dev scores and a checksum
 
 Format 1 stores weights in float32; format 2 stores matrices in 8 bits (see inference/quantise.py).
@@ -21,13 +22,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import BundleError, RecipeError, WindlassError
+from windlass.core.errors import BundleError, RecipeError, WindlassError, short
 from windlass.core.fitting import Gives
+from windlass.core.options import reason
 from windlass.core.records import Batch, Memory
+from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import set_weights, weights
-from windlass.data.sides import Sides
+from windlass.data.sides import SideOptions, Sides
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
@@ -173,11 +176,57 @@ def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FL
         "recipe.yaml": recipe.to_yaml().encode(),
         "codecs.json": json.dumps(sides.to_json(), ensure_ascii=False, indent=1).encode(),
     }
-    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    about = {"format": format, "windlass": __version__, "sha256": sums}
+    for part in (
+        *folder.glob("*.part"),
+        *folder.glob("training/*.part"),
+    ):  # left by a run that was killed while it wrote
+        part.unlink()
+    sums = _checksums(folder) | {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     for name, data in content.items():
         atomic_write(folder / name, data)
+    _write_about(folder, {"format": format, "windlass": __version__, "sha256": sums})
+
+
+def save_checked(folder: Path, name: str, data: bytes) -> None:
+    """Write another file of a bundle, and its checksum to bundle.json, if there is one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_definition(Path(folder), Recipe(), Sides.tiny())
+    ...     save_checked(Path(folder), "more.json", b"[]")
+    ...     load_checked(Path(folder), "more.json")
+    b'[]'
+    """
+    atomic_write(folder / name, data)
+    if (folder / "bundle.json").exists():
+        about = _json(folder, "bundle.json")
+        _write_about(folder, about | {"sha256": _checksums(folder) | {name: hashlib.sha256(data).hexdigest()}})
+
+
+def load_checked(folder: Path, name: str) -> bytes | None:
+    """Return the content of a file of a bundle; None if there is no such file. Older bundles have no checksum of some.
+
+    >>> load_checked(Path("/nowhere"), "baseline.json")
+    """
+    if not (folder / name).exists():
+        return None
+    data, expected = _bytes(folder, name), _checksums(folder).get(name)
+    if expected is not None and hashlib.sha256(data).hexdigest() != expected:
+        raise BundleError(f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it")
+    return data
+
+
+def _write_about(folder: Path, about: dict[str, Any]) -> None:
     atomic_write(folder / "bundle.json", json.dumps(about, indent=1).encode())
+
+
+def _checksums(folder: Path) -> dict[str, Any]:
+    """The checksums in bundle.json; none if it is missing or damaged."""
+    try:
+        sums = _json(folder, "bundle.json").get("sha256")
+    except BundleError:
+        return {}
+    return sums if isinstance(sums, dict) else {}
 
 
 def load_definition(folder: Path) -> tuple[Recipe, Sides]:
@@ -206,9 +255,17 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
             )
     try:
         recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
-        return recipe, Sides.from_json(_json(folder, "codecs.json"))
-    except (RecipeError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{folder}: cannot be read: {error}") from None
+    except (RecipeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{folder}: cannot be read: {reason(error)}") from None
+    content = _json(folder, "codecs.json")
+    try:
+        sides = Sides.from_json(content)
+    except BundleError as error:
+        raise BundleError(f"{folder / 'codecs.json'}: {error}") from None
+    expected = SideOptions(source=recipe.source, target=recipe.target)
+    if (type(sides.source), type(sides.target)) != (expected.source_side, expected.target_side):
+        raise BundleError(f"{folder}: codecs.json and recipe.yaml belong to different models: restore them")
+    return recipe, sides
 
 
 def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8: bool = False) -> None:
@@ -234,7 +291,17 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: no weights yet: training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
-    return dequantise(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    path, scores = folder / "weights.safetensors", note.get("scores", {})
+    if not isinstance(scores, dict) or not all(type(score) in (int, float) for score in scores.values()):
+        raise BundleError(f"{path}: damaged: its scores are not numbers; use another copy")
+    try:
+        tensors = dequantise(tensors)
+    except (RuntimeError, IndexError) as error:
+        raise BundleError(f"{path}: damaged: {reason(error)}; use another copy") from None
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise BundleError(f"{path}: {short(name)} holds NaN or infinity: its training has diverged, train it again")
+    return tensors, {name: float(score) for name, score in scores.items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:
@@ -246,9 +313,9 @@ def _bytes(folder: Path, name: str) -> bytes:
 
 def _json(folder: Path, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(_bytes(folder, name))
-    except ValueError:
-        raise BundleError(f"{folder / name}: damaged: not valid JSON") from None
+        content = read_json(_bytes(folder, name))
+    except ValueError as error:
+        raise BundleError(f"{folder / name}: damaged: not valid JSON: {reason(error)}") from None
     if not isinstance(content, dict):
         raise BundleError(f"{folder / name}: damaged: not a JSON object")
     return content

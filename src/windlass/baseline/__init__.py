@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
@@ -35,12 +37,15 @@ from windlass.baseline.text import (
     most_frequent_tag,
 )
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeBaseline, tree_baselines
-from windlass.core.errors import DataError
-from windlass.core.tensors import atomic_write
+from windlass.bundle import load_checked, save_checked
+from windlass.core.errors import BundleError, DataError, short
+from windlass.core.options import reason
+from windlass.core.serialise import read_json
 from windlass.data.examples import Pairs, Value, as_text
 from windlass.data.sides import SideOptions
 from windlass.metrics import get_metric
 
+FILE = "baseline.json"
 AnyBaseline = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
 
 LONGEST_FOR_LETTERS = 40
@@ -125,17 +130,28 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
-    atomic_write(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    save_checked(folder, FILE, json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> AnyBaseline | None:
-    """Return the baseline saved with a bundle; None if it is missing or unreadable.
+    """Return the baseline saved with a bundle; None if it has none. A damaged one is a BundleError.
 
     >>> load_baseline(Path("/nowhere")) is None
     True
     """
-    try:
-        content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        return CLASSES.get(content["name"], Baseline)(**content)
-    except (OSError, ValueError, TypeError, KeyError):
+    saved = load_checked(folder, FILE)
+    if saved is None:
         return None
+    try:
+        content = read_json(saved)
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        baseline = TypeAdapter(CLASSES.get(content["name"], Baseline)).validate_python(content)
+        if strange := content.keys() - asdict(baseline).keys():
+            raise ValueError(f"unknown key {short(min(strange))}")
+        baseline.check()
+    except (ValueError, TypeError, KeyError) as error:
+        raise BundleError(
+            f"{folder / FILE}: damaged: {reason(error)}; restore it, or delete it to go without a baseline"
+        ) from None
+    return baseline

@@ -52,6 +52,12 @@ class BagOfWords:
     bias: Sequence[float] = ()
     pair: bool = False  # whether a source is a pair of texts
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        rows = (self.bias, *self.weights.values())
+        if not self.labels or self.idf.keys() != self.weights.keys() or any(len(r) != len(self.labels) for r in rows):
+            raise ValueError("its weights are not one per feature and label")
+
     @classmethod
     def fit(cls, train: Pairs, pair: bool = False) -> BagOfWords:
         """Train by full-batch gradient descent from zero, which is deterministic."""
@@ -101,6 +107,10 @@ class BagOfWordsTagger:
     idf: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias: Sequence[float] = ()
+
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias).check()
 
     @classmethod
     def fit(cls, train: Pairs) -> BagOfWordsTagger:

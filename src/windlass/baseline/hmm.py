@@ -43,6 +43,12 @@ class HiddenMarkov:
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per word
     looks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per shape of rare words
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        rows = (self.start, self.end, self.counts, self.steps, *self.steps)
+        if not self.tags or any(len(row) != len(self.tags) for row in rows) or min(self.counts) < 1:
+            raise ValueError("its probabilities are not one per tag")
+
     @classmethod
     def fit(cls, train: Pairs) -> HiddenMarkov:
         """Count transitions and emissions."""

@@ -27,6 +27,11 @@ class Baseline:
     joiner: str = ""
     count: int | None = None
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        if self.unit == "first words" and self.count is None:
+            raise ValueError("first words needs a count")
+
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return an output for every source."""
         return [self.joiner.join(filter(None, map(self._one, self._units(source)))) for source in sources]

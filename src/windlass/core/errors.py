@@ -79,6 +79,19 @@ class BundleError(WindlassError):
     """
 
 
+class NotFiniteError(WindlassError):
+    """A model whose scores are not numbers: its weights are damaged, or training has diverged.
+
+    >>> str(NotFiniteError())
+    "the model's scores are not finite numbers: its weights are damaged, or its training has diverged"
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model's scores are not finite numbers: its weights are damaged, or its training has diverged"
+        )
+
+
 class TrainingError(WindlassError):
     """A run that cannot continue, for example because its loss is NaN.
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from types import NoneType
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
+from windlass.core.errors import short
 from windlass.core.fitting import Gives, Term
 
 LARGEST_TINY, TINY_SIZE = 8, 6
@@ -85,6 +86,27 @@ def _expand_shorthand(value: Any) -> Any:
 
 named = BeforeValidator(_expand_shorthand)
 """Lets a recipe say `cell: gru` instead of `cell: {kind: gru}`."""
+
+
+def reason(error: Exception) -> str:
+    """Say in one line what an error found wrong with the content of a file.
+
+    >>> try:
+    ...     Options.model_validate({"size": 4})
+    ... except ValidationError as error:
+    ...     reason(error)
+    'size: extra inputs are not permitted, not 4'
+    >>> reason(KeyError("symbols"))
+    "no 'symbols'"
+    """
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        key, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        return f"{key}: {message[:1].lower()}{message[1:]}, not {short(first['input'])}"
+    if isinstance(error, KeyError):
+        return f"no {short(error.args[0])}" if error.args else "a key is missing"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def members(union: Any) -> dict[str, type[Options]]:

@@ -1,14 +1,36 @@
-"""Records as bytes, for messages between the processes of a run: JSON and safetensors, no pickle."""
+"""Records as bytes, for messages between the processes of a run: JSON and safetensors, no pickle. And JSON of files."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from safetensors.torch import load, save
 from torch import Tensor
 
 from windlass.core.records import Record
+
+
+def read_json(content: bytes | str) -> Any:
+    """Read the JSON of a file that may be damaged: a ValueError if it is no JSON, nested too deep, or not finite.
+
+    >>> read_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> read_json('{"a": NaN}')
+    Traceback (most recent call last):
+    ValueError: NaN is not a finite number
+    """
+    try:
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is not a finite number")
+    return value
 
 
 def serialise(record: Record) -> bytes:
