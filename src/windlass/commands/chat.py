@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, load_bundles, say, search_from_flags
-from windlass.core.errors import WindlassError
+from windlass.core.errors import WindlassError, visible
 from windlass.data.dialogs import said_before
 from windlass.decoding.options import SearchOptions
 from windlass.inference.predict import predict
@@ -95,4 +95,4 @@ def chat_command(
             yield line
 
     for reply in _replies(bundles, options, lines(), say):
-        print(reply, flush=True)
+        print(visible(reply, sys.stdout), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, data_options
+from windlass.core.errors import visible
 from windlass.data.corpus import examine
 from windlass.experiment.data import sides_of
 from windlass.recipe import default, parse
@@ -48,6 +50,6 @@ def doctor(
         }
         print(json.dumps(content, ensure_ascii=False))
     else:
-        print(report.render(limit))
+        print(visible(report.render(limit), sys.stdout))
     if report.refused or (strict and report.findings):
         raise typer.Exit(1)

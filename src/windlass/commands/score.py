@@ -13,6 +13,7 @@ import typer
 from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, read_file
+from windlass.core.errors import visible
 from windlass.data.examples import Example
 from windlass.inference.likelihood import score_texts
 from windlass.inference.predict import score
@@ -47,7 +48,7 @@ def score_command(
         if json_:
             print(json.dumps(asdict(prediction), ensure_ascii=False))
         else:
-            print(f"{prediction.score:.4f}\t{prediction.text}")
+            print(visible(f"{prediction.score:.4f}\t{prediction.text}", sys.stdout))
 
 
 def _score_texts(bundle: Bundle, examples: Sequence[Example], json_: bool) -> None:
@@ -64,5 +65,6 @@ def _score_texts(bundle: Bundle, examples: Sequence[Example], json_: bool) -> No
             print(json.dumps(content, ensure_ascii=False))
         else:
             begin = " ".join(scored.text[:60].split())
-            print(f"{scored.score:.4f}\t{len(scored.answer.probabilities)} tokens\t{example.place}\t{begin}")
+            line = f"{scored.score:.4f}\t{len(scored.answer.probabilities)} tokens\t{example.place}\t{begin}"
+            print(visible(line, sys.stdout))
     sys.stdout.flush()

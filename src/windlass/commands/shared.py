@@ -13,7 +13,7 @@ import typer
 
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import flag_of, search_options
-from windlass.core.errors import RecipeError, WindlassError
+from windlass.core.errors import RecipeError, WindlassError, visible
 from windlass.data.readers import DataOptions, ReadResult
 from windlass.decoding.options import SearchOptions
 from windlass.experiment.data import read_examples
@@ -34,7 +34,7 @@ def say(text: str) -> None:
     done
     """
     if text:
-        print(text, file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
 
 def columns(

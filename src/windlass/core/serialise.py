@@ -11,8 +11,11 @@ from torch import Tensor
 
 from windlass.core.records import Record
 
+DEEPEST = 100
+"""How deep JSON may be nested: what walks through it can then recurse."""
 
-def read_json(content: bytes | str) -> Any:
+
+def read_json(content: bytes | str, finite: bool = True) -> Any:
     """Read the JSON of a file that may be damaged: a ValueError if it is no JSON, nested too deep, or not finite.
 
     >>> read_json('{"a": [1, 2.5]}')
@@ -22,9 +25,21 @@ def read_json(content: bytes | str) -> Any:
     ValueError: NaN is not a finite number
     """
     try:
-        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+        value = json.loads(content, parse_constant=_finite, parse_float=_finite) if finite else json.loads(content)
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError(f"nested more than {DEEPEST} deep") from None
+    opening = (b"[", b"{") if isinstance(content, bytes) else ("[", "{")
+    if sum(map(content.count, opening)) > DEEPEST and _depth(value) > DEEPEST:  # type: ignore[arg-type]
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [part for part in level if isinstance(part, list | dict)]:
+        depth += 1
+        level = [part for whole in level for part in (whole.values() if isinstance(whole, dict) else whole)]
+    return depth
 
 
 def _finite(text: str) -> float:

@@ -60,7 +60,7 @@ class Recipe(Options):
     """
 
     task: str = "text"
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**32)
     data: FilesOptions = FilesOptions()
     source: SourceOptions = TextOptions()
     target: TargetOptions = TextOptions()
