@@ -30,6 +30,7 @@ from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
+    TooLargeError,
     first_words,
     letter_by_letter,
     mean_number,
@@ -87,8 +88,13 @@ CLASSES: dict[str, type[AnyBaseline]] = {
 """Classes of saved baselines by name; all others are `Baseline`."""
 
 
-def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None) -> list[AnyBaseline]:
-    """Fit every baseline that suits the sides and the data, the simplest first.
+def fit(
+    train: Pairs,
+    sides: SideOptions | None = None,
+    lead: int | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> list[AnyBaseline]:
+    """Fit every baseline that suits the sides and the data, the simplest first; note those that are left out.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
@@ -97,7 +103,13 @@ def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None)
         raise DataError("no training examples to fit a baseline on")
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
-    return [baseline for name in names for baseline in BASELINES[name](train, lead)]
+    fitted: list[AnyBaseline] = []
+    for name in names:
+        try:
+            fitted += BASELINES[name](train, lead)
+        except TooLargeError as error:
+            note(f"the baseline {name} is left out: {error}")
+    return fitted
 
 
 def best_baseline(
@@ -107,6 +119,7 @@ def best_baseline(
     metric: str,
     sides: SideOptions | None = None,
     lead: int | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; on a tie, the simplest.
 
@@ -116,7 +129,7 @@ def best_baseline(
     measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, sides, lead),
+        fit(train, sides, lead, note),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 

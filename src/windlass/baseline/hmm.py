@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 
 import torch
 
+from windlass.baseline.text import TooLargeError
 from windlass.data.examples import Pairs, Value
 from windlass.nn.crf import Chain
 
 RARE = 2
 """Words with at most this count model unknown words."""
+MOST_TAGS = 1000
+"""A step of Viterbi decoding takes their square."""
 SMOOTH = 0.1
 
 
@@ -55,6 +58,8 @@ class HiddenMarkov:
         rows = [(_words(source), tags.split()) for source, tags in train]
         counts = Counter(tag for _, tags in rows for tag in tags)
         tags = sorted(counts)
+        if len(tags) > MOST_TAGS:
+            raise TooLargeError(f"{len(tags):,} tags are too many for it")
         words: defaultdict[str, Counter[str]] = defaultdict(Counter)
         pairs: Counter[tuple[str, str]] = Counter()
         for sentence, gold in rows:

@@ -12,6 +12,9 @@ from typing import TextIO
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line ends; half characters
 _CLIPPED = Repr()
 _CLIPPED.maxstring = _CLIPPED.maxother = _CLIPPED.maxlong = 60
+_LONG = re.compile(r"\S{400,}")
+LONGEST_LINE = 2000
+"""Characters of an error."""
 MOST_NAMES = 50
 """How many known names an error lists at most."""
 LONGEST_NAME = 100
@@ -45,14 +48,16 @@ def short(value: object) -> str:
 
 
 class WindlassError(Exception):
-    """The base class of errors that a user can fix. As text, it is one line.
+    """The base class of errors that a user can fix. As text, it is one line, with long names cut.
 
     >>> str(WindlassError("no such file: pairs.tsv"))
     'no such file: pairs.tsv'
     """
 
     def __str__(self) -> str:
-        return visible(super().__str__()).replace("\n", "\\n")
+        line = visible(super().__str__()).replace("\n", "\\n")
+        line = _LONG.sub(lambda match: f"{match.group()[:60]}...", line)
+        return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
 class RecipeError(WindlassError):

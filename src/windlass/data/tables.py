@@ -369,7 +369,11 @@ def _named_keys(
         if isinstance(column, int) and column > len(names):
             raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
         keys[part] = names[column - 1] if isinstance(column, int) else column
-    if notes is not None and "source" in keys and any(isinstance(column, int) for column in columns.values()):
+    if (
+        notes is not None
+        and {"source", "target"} <= keys.keys()
+        and any(isinstance(column, int) for column in columns.values())
+    ):
         beside = f", the second text {keys['second']!r}" if "second" in keys else ""
         notes.append(
             f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order"

@@ -65,7 +65,7 @@ class Sample(_Search):
     """
 
     kind: Literal["sample"] = "sample"
-    temperature: float = Field(1.0, gt=0, description="divides the logits; below 1: sharper, above 1: flatter")
+    temperature: float = Field(1.0, gt=0, le=1e6, description="divides the logits; below 1: sharper, above 1: flatter")
     top_k: int = Field(0, ge=0, description="sample from the k likeliest tokens; 0: from all")
     top_p: float = Field(
         1.0,
@@ -87,7 +87,9 @@ class Beam(_Search):
     streams: ClassVar[bool] = False
     kind: Literal["beam"] = "beam"
     size: int = Field(5, ge=1, le=1000, description="hypotheses that are kept")
-    length_penalty: float = Field(1.0, ge=0, description="hypotheses are ranked by log p / length ** length_penalty")
+    length_penalty: float = Field(
+        1.0, ge=0, le=10, description="hypotheses are ranked by log p / length ** length_penalty"
+    )
 
     @property
     def label(self) -> str:

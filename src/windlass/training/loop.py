@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import TrainingError
+from windlass.core.errors import NotFiniteError, TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
@@ -286,6 +286,8 @@ class Trainer:
         try:
             with temporary_weights(self.model, self.average.now(self.model)), fork_rng(), torch.no_grad():
                 self.model.eval()
+                if not all(bool(weight.isfinite().all()) for weight in self.trainable):
+                    raise self._divergence_error("the weights are not finite numbers")
                 scores = self._scores()
                 if scores is None:
                     return
@@ -316,6 +318,8 @@ class Trainer:
         try:
             with self.stop.immediately():
                 return {name: float(value) for name, value in self.evaluate(self.model).items()}
+        except NotFiniteError:
+            raise self._divergence_error("the model's scores are not finite numbers") from None
         except KeyboardInterrupt:
             self.stop.requested = True
             return None
