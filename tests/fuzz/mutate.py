@@ -16,8 +16,8 @@ SNIPPETS = (
     b" ", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1f\x8b", b"PAR1", b"\xf0\x9f", b"\xc2\xa0",
     b"\xe2\x80\xa8", b"\x1b[2J", b"\x9b", b'"\\ud800"', b"null", b"NaN", b"-Infinity", b"1e999", b"9" * 400,
     b"9" * 5000, b"0-0", b"-", b"__label__", b"#", b"-DOCSTART-", b"1-2\t", b"1.1\t", b"source\ttarget", b"(" * 300,
-    b")" * 300, b"[" * 300, b"[" * 3000, b'{"a":' * 200, b"x" * 1200, b"x\t" * 1200, b"a,b\n", b"_", b"(S )", b"( )", b"B-",
-    b"I-PER", b"O",
+    b")" * 300, b"[" * 300, b"[" * 3000, b'{"a":' * 200, b"x" * 1200, b"x\t" * 1200, b"a,b\n",
+    b"_", b"(S )", b"( )", b"B-", b"I-PER", b"O",
 )  # fmt: skip
 
 
