@@ -5,8 +5,10 @@ import pytest
 
 from windlass.baseline import (
     BagOfWords,
+    BagOfWordsTagger,
     Baseline,
     HiddenMarkov,
+    TooLargeError,
     best_baseline,
     fit,
     letter_by_letter,
@@ -111,3 +113,20 @@ def test_a_hidden_markov_model_knows_neighbours_and_looks(tmp_path):
     again = load_baseline(tmp_path)
     assert again == model
     assert again.predict(["the can"]) == ["DET NOUN"]
+
+
+def test_a_baseline_that_does_not_fit_is_left_out_and_said():
+    notes: list[str] = []
+    many = [(f"text {n}", f"label {n}") for n in range(6000)]
+    fitted = fit(many, SideOptions(target="label"), note=notes.append)
+    assert [one.name for one in fitted] == ["most frequent"]
+    tagged = [((f"word{n}",), f"T{n}") for n in range(1200)]
+    assert [one.name for one in fit(tagged, SideOptions(source="words", target="tags"), note=notes.append)] == [
+        "most frequent tag of a word"
+    ]
+    assert notes == [
+        "the baseline bag of words is left out: 6,000 labels of 6,000 texts are too many for it",
+        "the baseline hidden Markov model is left out: 1,200 tags are too many for it",
+    ]
+    with pytest.raises(TooLargeError):
+        BagOfWordsTagger.fit([(tuple(source for source, _ in many), " ".join(f"T{n}" for n in range(6000)))])

@@ -126,7 +126,7 @@ def test_what_is_no_bundle_is_refused(tmp_path):
 def test_a_lost_baseline_costs_the_comparison_and_nothing_else(copied, tiny_data):
     from command import windlass as run
 
-    (copied / "baseline.json").write_text("[")
+    (copied / "baseline.json").unlink()
     ran = run("evaluate", copied, tiny_data / "test.tsv", "--json")
     assert json.loads(ran.out)["baseline"] == {}
     assert json.loads(ran.out)["metrics"]["accuracy"] > 0

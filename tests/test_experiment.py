@@ -7,7 +7,7 @@ import torch
 
 from windlass.baseline import Baseline, load_baseline, save_baseline
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, RecipeError, TrainingError
+from windlass.core.errors import BundleError, DataError, RecipeError, TrainingError
 from windlass.data.examples import Example, Place
 from windlass.experiment.data import as_data, fingerprint, read_data
 from windlass.experiment.run import _choose_baseline, _describe_unknown, check_folder, fit_sides, load_vectors
@@ -168,5 +168,6 @@ def test_a_baseline_is_chosen_on_dev_and_never_holds_the_data(tmp_path):
     assert load_baseline(tmp_path) == chosen
     assert set(chosen.table) == {"a", "b"}
     (tmp_path / "baseline.json").write_text('{"nam": 3}')
-    assert load_baseline(tmp_path) is None
+    with pytest.raises(BundleError, match=r"baseline\.json: damaged: no 'name'; restore it, or delete it"):
+        load_baseline(tmp_path)
     assert Baseline("copy").predict(["a"]) == ["a"]

@@ -2,7 +2,8 @@
 
 recipe.yaml           the whole experiment
 codecs.json           the fitted sides: vocabularies and tokenisers
-bundle.json           format, version, and the checksums of the two files above
+baseline.json         the baseline to compare with, if there is one (see baseline/)
+bundle.json           format, version, and the checksums of the files above
 weights.safetensors   the weights, with their dev scores and a checksum
 
 Format 1 stores weights in float32; format 2 stores matrices in 8 bits (see inference/quantise.py).
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +22,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import BundleError, RecipeError, WindlassError
+from windlass.core.errors import BundleError, RecipeError, WindlassError, short
+from windlass.core.fitting import Gives
+from windlass.core.options import reason
 from windlass.core.records import Batch, Memory
+from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import set_weights, weights
-from windlass.data.sides import Sides
+from windlass.data.sides import SideOptions, Sides
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS, Task
 
 FLOAT32, INT8 = 1, 2  # formats
+TRAINED = 4
+"""Copies of the weights that training holds: the weights, their gradients, and two moments of the optimiser."""
+SUSPECT = 4e9
+"""Bytes above which, by a rough estimate, a model is counted exactly before it is built."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,7 @@ class Bundle:
     @classmethod
     def new(cls, recipe: Recipe, sides: Sides) -> Bundle:
         """A model with random weights, drawn from the recipe's seed."""
+        check_size(recipe, sides, TRAINED)
         torch.manual_seed(recipe.seed)
         return cls(recipe, _with_copying(recipe, sides), network(recipe, sides), {})
 
@@ -82,10 +93,11 @@ class Bundle:
         device = check_device(device)
         recipe, sides = load_definition(folder)
         tensors, scores = load_weights(folder)
-        model = network(recipe, sides)
         try:
+            check_size(recipe, sides)
+            model = network(recipe, sides)
             set_weights(model, tensors)
-        except BundleError as error:
+        except (BundleError, RecipeError) as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == INT8
         return cls(recipe, _with_copying(recipe, sides), model.to(device).eval(), scores, int8)
@@ -104,6 +116,37 @@ def network(recipe: Recipe, sides: Sides) -> Model:
     7
     """
     return build(recipe.model, recipe.loss, sides.source.sizes, len(sides.target), sides.target.transitions)
+
+
+def check_size(recipe: Recipe, sides: Sides, copies: int = 1) -> None:
+    """Refuse a model that does not fit into the memory of this machine, in so many copies.
+
+    >>> from windlass.recipe import parse
+    >>> check_size(parse({"model": {"encoder": {"kind": "recurrent", "size": 10**8}}}), Sides.tiny())
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: this model needs ... GB, and this machine has ... GB: lower the sizes ...
+    """
+    settings = {term.feature: term.value for term in recipe.model.declare("model") if isinstance(term, Gives)}
+    sizes = sum(map(_size, settings.values()))
+    layers = math.prod(value for key, value in settings.items() if key.endswith(".layers") and isinstance(value, int))
+    vocabulary = sum(sides.source.sizes.values()) + len(sides.target)
+    if 4 * sizes * (16 * sizes * layers + vocabulary) < SUSPECT or not hasattr(os, "sysconf"):
+        return
+    try:
+        with torch.device("meta"):  # shapes without memory
+            needed: float = sum(weight.nbytes for weight in network(recipe, sides).parameters()) * copies
+    except RuntimeError:  # more than 64 bits can count
+        needed = math.inf
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        told = "more memory than there is" if needed == math.inf else f"{needed / 1e9:,.1f} GB"
+        raise RecipeError(
+            f"this model needs {told}, and this machine has {memory / 1e9:,.1f} GB: lower the sizes and layers in model"
+        )
+
+
+def _size(value: object) -> int:
+    return sum(map(_size, value)) if isinstance(value, tuple) else value if isinstance(value, int) else 0
 
 
 def check_device(device: str = "auto") -> str:
@@ -144,11 +187,57 @@ def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FL
         "recipe.yaml": recipe.to_yaml().encode(),
         "codecs.json": json.dumps(sides.to_json(), ensure_ascii=False, indent=1).encode(),
     }
-    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    about = {"format": format, "windlass": __version__, "sha256": sums}
+    for part in (
+        *folder.glob("*.part"),
+        *folder.glob("training/*.part"),
+    ):  # left by a run that was killed while it wrote
+        part.unlink()
+    sums = _checksums(folder) | {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     for name, data in content.items():
         atomic_write(folder / name, data)
+    _write_about(folder, {"format": format, "windlass": __version__, "sha256": sums})
+
+
+def save_checked(folder: Path, name: str, data: bytes) -> None:
+    """Write another file of a bundle, and its checksum to bundle.json, if there is one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_definition(Path(folder), Recipe(), Sides.tiny())
+    ...     save_checked(Path(folder), "more.json", b"[]")
+    ...     load_checked(Path(folder), "more.json")
+    b'[]'
+    """
+    atomic_write(folder / name, data)
+    if (folder / "bundle.json").exists():
+        about = _json(folder, "bundle.json")
+        _write_about(folder, about | {"sha256": _checksums(folder) | {name: hashlib.sha256(data).hexdigest()}})
+
+
+def load_checked(folder: Path, name: str) -> bytes | None:
+    """Return the content of a file of a bundle; None if there is no such file. Older bundles have no checksum of some.
+
+    >>> load_checked(Path("/nowhere"), "baseline.json")
+    """
+    if not (folder / name).exists():
+        return None
+    data, expected = _bytes(folder, name), _checksums(folder).get(name)
+    if expected is not None and hashlib.sha256(data).hexdigest() != expected:
+        raise BundleError(f"{folder / name}: changed or damaged: its checksum does not match bundle.json; restore it")
+    return data
+
+
+def _write_about(folder: Path, about: dict[str, Any]) -> None:
     atomic_write(folder / "bundle.json", json.dumps(about, indent=1).encode())
+
+
+def _checksums(folder: Path) -> dict[str, Any]:
+    """The checksums in bundle.json; none if it is missing or damaged."""
+    try:
+        sums = _json(folder, "bundle.json").get("sha256")
+    except BundleError:
+        return {}
+    return sums if isinstance(sums, dict) else {}
 
 
 def load_definition(folder: Path) -> tuple[Recipe, Sides]:
@@ -177,9 +266,17 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
             )
     try:
         recipe = Recipe.from_yaml(_bytes(folder, "recipe.yaml").decode(), str(folder / "recipe.yaml"))
-        return recipe, Sides.from_json(_json(folder, "codecs.json"))
-    except (RecipeError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{folder}: cannot be read: {error}") from None
+    except (RecipeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{folder}: cannot be read: {reason(error)}") from None
+    content = _json(folder, "codecs.json")
+    try:
+        sides = Sides.from_json(content)
+    except BundleError as error:
+        raise BundleError(f"{folder / 'codecs.json'}: {error}") from None
+    expected = SideOptions(source=recipe.source, target=recipe.target)
+    if (type(sides.source), type(sides.target)) != (expected.source_side, expected.target_side):
+        raise BundleError(f"{folder}: codecs.json and recipe.yaml belong to different models: restore them")
+    return recipe, sides
 
 
 def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8: bool = False) -> None:
@@ -205,7 +302,17 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: no weights yet: training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")
-    return dequantise(tensors), {str(name): float(value) for name, value in note.get("scores", {}).items()}
+    path, scores = folder / "weights.safetensors", note.get("scores", {})
+    if not isinstance(scores, dict) or not all(type(score) in (int, float) for score in scores.values()):
+        raise BundleError(f"{path}: damaged: its scores are not numbers; use another copy")
+    try:
+        tensors = dequantise(tensors)
+    except (RuntimeError, IndexError) as error:
+        raise BundleError(f"{path}: damaged: {reason(error)}; use another copy") from None
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise BundleError(f"{path}: {short(name)} holds NaN or infinity: its training has diverged, train it again")
+    return tensors, {name: float(score) for name, score in scores.items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:
@@ -217,9 +324,9 @@ def _bytes(folder: Path, name: str) -> bytes:
 
 def _json(folder: Path, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(_bytes(folder, name))
-    except ValueError:
-        raise BundleError(f"{folder / name}: damaged: not valid JSON") from None
+        content = read_json(_bytes(folder, name))
+    except ValueError as error:
+        raise BundleError(f"{folder / name}: damaged: not valid JSON: {reason(error)}") from None
     if not isinstance(content, dict):
         raise BundleError(f"{folder / name}: damaged: not a JSON object")
     return content

@@ -24,10 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.text import (
     Baseline,
+    TooLargeError,
     first_words,
     letter_by_letter,
     mean_number,
@@ -35,12 +38,15 @@ from windlass.baseline.text import (
     most_frequent_tag,
 )
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeBaseline, tree_baselines
-from windlass.core.errors import DataError
-from windlass.core.tensors import atomic_write
+from windlass.bundle import load_checked, save_checked
+from windlass.core.errors import BundleError, DataError, short
+from windlass.core.options import reason
+from windlass.core.serialise import read_json
 from windlass.data.examples import Pairs, Value, as_text
 from windlass.data.sides import SideOptions
 from windlass.metrics import get_metric
 
+FILE = "baseline.json"
 AnyBaseline = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
 
 LONGEST_FOR_LETTERS = 40
@@ -82,8 +88,13 @@ CLASSES: dict[str, type[AnyBaseline]] = {
 """Classes of saved baselines by name; all others are `Baseline`."""
 
 
-def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None) -> list[AnyBaseline]:
-    """Fit every baseline that suits the sides and the data, the simplest first.
+def fit(
+    train: Pairs,
+    sides: SideOptions | None = None,
+    lead: int | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> list[AnyBaseline]:
+    """Fit every baseline that suits the sides and the data, the simplest first; note those that are left out.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
@@ -92,7 +103,13 @@ def fit(train: Pairs, sides: SideOptions | None = None, lead: int | None = None)
         raise DataError("no training examples to fit a baseline on")
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
-    return [baseline for name in names for baseline in BASELINES[name](train, lead)]
+    fitted: list[AnyBaseline] = []
+    for name in names:
+        try:
+            fitted += BASELINES[name](train, lead)
+        except TooLargeError as error:
+            note(f"the baseline {name} is left out: {error}")
+    return fitted
 
 
 def best_baseline(
@@ -102,6 +119,7 @@ def best_baseline(
     metric: str,
     sides: SideOptions | None = None,
     lead: int | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; on a tie, the simplest.
 
@@ -111,7 +129,7 @@ def best_baseline(
     measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, sides, lead),
+        fit(train, sides, lead, note),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 
@@ -125,17 +143,28 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
-    atomic_write(folder / "baseline.json", json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    save_checked(folder, FILE, json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path) -> AnyBaseline | None:
-    """Return the baseline saved with a bundle; None if it is missing or unreadable.
+    """Return the baseline saved with a bundle; None if it has none. A damaged one is a BundleError.
 
     >>> load_baseline(Path("/nowhere")) is None
     True
     """
-    try:
-        content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
-        return CLASSES.get(content["name"], Baseline)(**content)
-    except (OSError, ValueError, TypeError, KeyError):
+    saved = load_checked(folder, FILE)
+    if saved is None:
         return None
+    try:
+        content = read_json(saved)
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        baseline = TypeAdapter(CLASSES.get(content["name"], Baseline)).validate_python(content)
+        if strange := content.keys() - asdict(baseline).keys():
+            raise ValueError(f"unknown key {short(min(strange))}")
+        baseline.check()
+    except (ValueError, TypeError, KeyError) as error:
+        raise BundleError(
+            f"{folder / FILE}: damaged: {reason(error)}; restore it, or delete it to go without a baseline"
+        ) from None
+    return baseline

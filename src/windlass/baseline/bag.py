@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from windlass.baseline.text import TooLargeError
 from windlass.data.examples import Pairs, Value, as_text
 from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.nn.fast.optimiser import without_compiler
@@ -20,6 +21,8 @@ from windlass.nn.fast.optimiser import without_compiler
 _WORD = re.compile(r"\w+|[^\w\s]")
 MAX_FEATURES = 20_000
 """The most frequent features are kept."""
+MOST_CELLS = 100_000_000
+"""Cells of the weights and of the scores of all examples, together: some GB while it is fitted."""
 STEPS, RATE, DECAY = 150, 0.1, 1e-5
 
 
@@ -52,6 +55,12 @@ class BagOfWords:
     bias: Sequence[float] = ()
     pair: bool = False  # whether a source is a pair of texts
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        rows = (self.bias, *self.weights.values())
+        if not self.labels or self.idf.keys() != self.weights.keys() or any(len(r) != len(self.labels) for r in rows):
+            raise ValueError("its weights are not one per feature and label")
+
     @classmethod
     def fit(cls, train: Pairs, pair: bool = False) -> BagOfWords:
         """Train by full-batch gradient descent from zero, which is deterministic."""
@@ -60,9 +69,12 @@ class BagOfWords:
         kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MAX_FEATURES]
         idf = {feature: round(1 + math.log((1 + len(bags)) / (1 + seen[feature])), 4) for feature in kept}
         labels = sorted({label for _, label in train})
+        if len(labels) * (5 * len(kept) + len(bags)) > MOST_CELLS:
+            raise TooLargeError(f"{len(labels):,} labels of {len(bags):,} texts are too many for it")
         places = {feature: n for n, feature in enumerate(kept)}
         x = _matrix([_vector(bag, idf) for bag in bags], places)
-        y = torch.tensor([labels.index(label) for _, label in train])
+        numbers = {label: n for n, label in enumerate(labels)}
+        y = torch.tensor([numbers[label] for _, label in train])
         w = torch.zeros(len(kept), len(labels), requires_grad=True)
         b = torch.zeros(len(labels), requires_grad=True)
         optimiser = without_compiler(torch.optim.Adam)([w, b], lr=RATE)
@@ -101,6 +113,10 @@ class BagOfWordsTagger:
     idf: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias: Sequence[float] = ()
+
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias).check()
 
     @classmethod
     def fit(cls, train: Pairs) -> BagOfWordsTagger:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 
 import torch
 
+from windlass.baseline.text import TooLargeError
 from windlass.data.examples import Pairs, Value
 from windlass.nn.crf import Chain
 
 RARE = 2
 """Words with at most this count model unknown words."""
+MOST_TAGS = 1000
+"""A step of Viterbi decoding takes their square."""
 SMOOTH = 0.1
 
 
@@ -43,12 +46,20 @@ class HiddenMarkov:
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per word
     looks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # counts of tags per shape of rare words
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        rows = (self.start, self.end, self.counts, self.steps, *self.steps)
+        if not self.tags or any(len(row) != len(self.tags) for row in rows) or min(self.counts) < 1:
+            raise ValueError("its probabilities are not one per tag")
+
     @classmethod
     def fit(cls, train: Pairs) -> HiddenMarkov:
         """Count transitions and emissions."""
         rows = [(_words(source), tags.split()) for source, tags in train]
         counts = Counter(tag for _, tags in rows for tag in tags)
         tags = sorted(counts)
+        if len(tags) > MOST_TAGS:
+            raise TooLargeError(f"{len(tags):,} tags are too many for it")
         words: defaultdict[str, Counter[str]] = defaultdict(Counter)
         pairs: Counter[tuple[str, str]] = Counter()
         for sentence, gold in rows:

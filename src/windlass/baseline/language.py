@@ -13,6 +13,7 @@ from windlass.baseline.ngram import KneserNey
 from windlass.baseline.window import WindowModel
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
+from windlass.core.options import reason
 from windlass.core.tensors import read_tensors, write_tensors
 from windlass.inference.likelihood import encode_texts, logprob_metrics
 from windlass.metrics.likelihood import format_metric
@@ -72,18 +73,23 @@ class LanguageBaselines:
 
     @classmethod
     def load(cls, folder: Path) -> LanguageBaselines | None:
-        """Return the baselines saved with a bundle; None if they are missing or unreadable."""
+        """Return the baselines saved with a bundle; None if it has none. Damaged ones are a BundleError."""
+        if not (folder / FILE).exists():
+            return None
         try:
             tensors, note = read_tensors(folder / FILE)
             parts: dict[str, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]] = {"ngram": {}, "window": {}}
             for name, tensor in tensors.items():
                 part, _, inner = name.partition("/")
                 parts[part][inner] = tensor.numpy()
-            return cls(
-                KneserNey.from_arrays(parts["ngram"]), WindowModel.from_arrays(parts["window"]), int(note["best"])
-            )
-        except (BundleError, KeyError, ValueError):
-            return None
+            ngram, window = KneserNey.from_arrays(parts["ngram"]), WindowModel.from_arrays(parts["window"])
+            if note["best"] not in (0, 1):
+                raise ValueError("best is neither 0 nor 1")
+            return cls(ngram, window, note["best"])
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise BundleError(
+                f"{folder / FILE}: damaged: {reason(error)}; restore it, or delete it to go without a baseline"
+            ) from None
 
 
 def language_baselines(

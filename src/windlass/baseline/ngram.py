@@ -122,7 +122,15 @@ class KneserNey:
         orders = range(1, len(discounts) + 1)
         keys = tuple(np.asarray(arrays[f"keys.{k}"], dtype=np.int64) for k in orders)
         counts = tuple(np.asarray(arrays[f"counts.{k}"], dtype=np.int64) for k in orders)
-        return cls(int(np.asarray(arrays["vocabulary"])[0]), keys, counts, discounts)
+        vocabulary = int(np.asarray(arrays["vocabulary"])[0])
+        sizes = [(k.ndim, k.size, c.shape) for k, c in zip(keys, counts, strict=True)]
+        if vocabulary <= len(UNUSED) or not sizes or any(n != 1 or not k or c != (k,) for n, k, c in sizes):
+            raise ValueError("its n-grams and their counts do not match")
+        if any(bool((k < 0).any()) for k in (*keys, *counts)) or any(bool((np.diff(k) <= 0).any()) for k in keys):
+            raise ValueError("its n-grams are not in order")
+        if not all(0 <= d < 1 for d in discounts) or any(int(c.sum()) < 1 for c in counts):
+            raise ValueError("its counts and discounts are not probabilities")
+        return cls(vocabulary, keys, counts, discounts)
 
 
 def _shift(numbers: Ints) -> Ints:

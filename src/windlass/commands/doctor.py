@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, visible
 
 
 @app.command()
@@ -59,6 +60,6 @@ def doctor(
         }
         print(json.dumps(content, ensure_ascii=False))
     else:
-        print(report.render(limit))
+        print(visible(report.render(limit), sys.stdout))
     if report.refused or (strict and report.findings):
         raise typer.Exit(1)

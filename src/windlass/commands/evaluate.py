@@ -78,9 +78,9 @@ def evaluate_command(
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
     examples = read_file(first, file, over).examples
+    baseline = load_baseline(folder)
     result = evaluate(bundles, examples, options)
     metrics = dict(result.metrics)
-    baseline = load_baseline(folder)
     beside = {} if baseline is None else baseline_metrics(baseline, first.recipe.task, examples)
     if any(e.alignment for e in examples):
         aligned, diagonal = alignment_metrics(first, examples)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, load_bundles, never_seen, say
-from windlass.core.errors import WindlassError
+from windlass.core.errors import WindlassError, visible
 
 
 @app.command("generate")
@@ -50,7 +51,7 @@ def generate_command(
     if unknown := bundles[0].sides.tokenizer.unknown(prompt):
         say(f"{never_seen(unknown)} in the prompt: read as unknown")
     pieces = generate(bundles, prompt, options, tuple(stop or ()))
-    print(prompt, end="", flush=True)
+    print(visible(prompt, sys.stdout), end="", flush=True)
     for piece in pieces:
-        print(piece, end="", flush=True)
+        print(visible(piece, sys.stdout), end="", flush=True)
     print()

@@ -22,7 +22,7 @@ from windlass.commands.shared import (
     say,
     search_from_flags,
 )
-from windlass.core.errors import WindlassError
+from windlass.core.errors import WindlassError, visible
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -110,7 +110,7 @@ def predict_command(
                 unknown += bool(prediction.unknown)
                 if prediction.unknown and unknown <= MAX_NOTES and not json_:
                     say(f"line {item.line}: {never_seen(prediction.unknown)}")
-                print(_line(item, prediction, json_))
+                print(visible(_line(item, prediction, json_), sys.stdout))
             sys.stdout.flush()
     if unknown > MAX_NOTES and not json_:
         say(f"and {unknown - MAX_NOTES} more lines with symbols that the model has never seen")
@@ -124,7 +124,7 @@ def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, over: dict
     """Write a CoNLL file with the model's tags in their column."""
     from windlass.commands.inputs import PORTION
     from windlass.data import conll
-    from windlass.data.findings import Findings
+    from windlass.data.findings import Finding, Findings
     from windlass.inference.predict import predict
 
     findings = Findings(strict=False)
@@ -133,7 +133,10 @@ def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, over: dict
         while portion := list(islice(blocks, PORTION)):
             predictions = predict(bundles, [block.words for block in portion])
             for block, prediction in zip(portion, predictions, strict=True):
-                print("\n".join(block.written(prediction.answer.tokens)) + "\n")
+                if block.rows and not any(block.words):
+                    what = f"no word in column {block.word_column + 1}: check the format"
+                    findings.add(Finding(file, block.line, "missing column", what, "kept"))
+                print(visible("\n".join(block.written(prediction.answer.tokens)) + "\n", sys.stdout))
     for finding in findings.entries[:MAX_NOTES]:
         say(str(finding))
 

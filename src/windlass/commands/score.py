@@ -12,6 +12,7 @@ import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, load_bundles, read_file
+from windlass.core.errors import visible
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -49,7 +50,7 @@ def score_command(
         if json_:
             print(json.dumps(asdict(prediction), ensure_ascii=False))
         else:
-            print(f"{prediction.score:.4f}\t{prediction.text}")
+            print(visible(f"{prediction.score:.4f}\t{prediction.text}", sys.stdout))
 
 
 def _score_texts(bundle: Bundle, examples: Sequence[Example], json_: bool) -> None:
@@ -68,5 +69,6 @@ def _score_texts(bundle: Bundle, examples: Sequence[Example], json_: bool) -> No
             print(json.dumps(content, ensure_ascii=False))
         else:
             begin = " ".join(scored.text[:60].split())
-            print(f"{scored.score:.4f}\t{len(scored.answer.probabilities)} tokens\t{example.place}\t{begin}")
+            line = f"{scored.score:.4f}\t{len(scored.answer.probabilities)} tokens\t{example.place}\t{begin}"
+            print(visible(line, sys.stdout))
     sys.stdout.flush()

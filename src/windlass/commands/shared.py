@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from windlass.core.errors import RecipeError, WindlassError
+from windlass.core.errors import RecipeError, WindlassError, visible
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -45,7 +45,7 @@ def say(text: str) -> None:
     done
     """
     if text:
-        print(text, file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
 
 def columns(

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+from reprlib import Repr
+from typing import TextIO
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line ends; half characters
+_CLIPPED = Repr()
+_CLIPPED.maxstring = _CLIPPED.maxother = _CLIPPED.maxlong = 60
+_LONG = re.compile(r"\S{400,}")
+LONGEST_LINE = 2000
+"""Characters of an error."""
+MOST_NAMES = 50
+"""How many known names an error lists at most."""
+LONGEST_NAME = 100
+"""A longer word has no nearest name: to compare it takes long and helps nobody."""
+
+
+def visible(text: str, stream: TextIO | None = None) -> str:
+    """Write the control characters of a text as escapes, so that data cannot steer a terminal.
+
+    With a stream, only if it is a terminal: a file or a pipe gets the text as it is.
+
+    >>> visible("\\x1b[2Jdone") == r"\\x1b[2Jdone"
+    True
+    """
+    if stream is not None and not stream.isatty():
+        return text
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+def short(value: object) -> str:
+    """A value as Python writes it, cut to about 60 characters.
+
+    >>> short("x" * 1000)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
+    """
+    try:
+        text = _CLIPPED.repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]} ..."
 
 
 class WindlassError(Exception):
-    """The base class of errors that a user can fix.
+    """The base class of errors that a user can fix. As text, it is one line, with long names cut.
 
     >>> str(WindlassError("no such file: pairs.tsv"))
     'no such file: pairs.tsv'
     """
+
+    def __str__(self) -> str:
+        line = visible(super().__str__()).replace("\n", "\\n")
+        line = _LONG.sub(lambda match: f"{match.group()[:60]}...", line)
+        return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
 class RecipeError(WindlassError):
@@ -38,6 +84,19 @@ class BundleError(WindlassError):
     """
 
 
+class NotFiniteError(WindlassError):
+    """A model whose scores are not numbers: its weights are damaged, or training has diverged.
+
+    >>> str(NotFiniteError())
+    "the model's scores are not finite numbers: its weights are damaged, or its training has diverged"
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model's scores are not finite numbers: its weights are damaged, or its training has diverged"
+        )
+
+
 class TrainingError(WindlassError):
     """A run that cannot continue, for example because its loss is NaN.
 
@@ -55,5 +114,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     'known: layers, size'
     """
     names = sorted(known)
-    close = get_close_matches(word, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    close = get_close_matches(word, islice(names, 10_000), n=1) if len(word) <= LONGEST_NAME else []
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = f", ... ({len(names)} in all)" if len(names) > MOST_NAMES else ""
+    return f"known: {', '.join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])}{more}"

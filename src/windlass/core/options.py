@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
+from windlass.core.errors import short
 from windlass.core.fitting import Gives, Term
 
 LARGEST_TINY, TINY_SIZE = 8, 6
 """`Options.small` replaces a size above the first by the second, which 1, 2 and 3 heads can share."""
 
+LARGEST = 2**53
+"""The largest integer of an option: JSON, float64 and torch all hold it exactly."""
+
 
 class Options(BaseModel):
-    """Base class: frozen; an unknown key is an error.
+    """Base class: frozen; an unknown key is an error, and so are NaN and infinity.
 
     >>> class Size(Options):
     ...     size: int = 4
@@ -28,8 +32,15 @@ class Options(BaseModel):
     8
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
     part: ClassVar[Any]  # the class that the options build, if they are nested in one (see `Part`)
+
+    @field_validator("*")
+    @classmethod
+    def _fits_a_machine(cls, value: Any) -> Any:
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"at most {LARGEST:,}")
+        return value
 
     def declare(self, at: str) -> Iterator[Term]:
         """What the part gives to others and needs of them; `at` is the key that it stands under in a recipe.
@@ -92,6 +103,27 @@ def _expand_shorthand(value: Any) -> Any:
 
 named = BeforeValidator(_expand_shorthand)
 """Lets a recipe say `cell: gru` instead of `cell: {kind: gru}`."""
+
+
+def reason(error: Exception) -> str:
+    """Say in one line what an error found wrong with the content of a file.
+
+    >>> try:
+    ...     Options.model_validate({"size": 4})
+    ... except ValidationError as error:
+    ...     reason(error)
+    'size: extra inputs are not permitted, not 4'
+    >>> reason(KeyError("symbols"))
+    "no 'symbols'"
+    """
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        key, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        return f"{key}: {message[:1].lower()}{message[1:]}, not {short(first['input'])}"
+    if isinstance(error, KeyError):
+        return f"no {short(error.args[0])}" if error.args else "a key is missing"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def members(union: Any) -> dict[str, type[Options]]:

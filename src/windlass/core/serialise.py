@@ -1,14 +1,51 @@
-"""Records as bytes, for messages between the processes of a run: JSON and safetensors, no pickle."""
+"""Records as bytes, for messages between the processes of a run: JSON and safetensors, no pickle. And JSON of files."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from safetensors.torch import load, save
 from torch import Tensor
 
 from windlass.core.records import Record
+
+DEEPEST = 100
+"""How deep JSON may be nested: what walks through it can then recurse."""
+
+
+def read_json(content: bytes | str, finite: bool = True) -> Any:
+    """Read the JSON of a file that may be damaged: a ValueError if it is no JSON, nested too deep, or not finite.
+
+    >>> read_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> read_json('{"a": NaN}')
+    Traceback (most recent call last):
+    ValueError: NaN is not a finite number
+    """
+    try:
+        value = json.loads(content, parse_constant=_finite, parse_float=_finite) if finite else json.loads(content)
+    except RecursionError:
+        raise ValueError(f"nested more than {DEEPEST} deep") from None
+    opening = (b"[", b"{") if isinstance(content, bytes) else ("[", "{")
+    if sum(map(content.count, opening)) > DEEPEST and _depth(value) > DEEPEST:  # type: ignore[arg-type]
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [part for part in level if isinstance(part, list | dict)]:
+        depth += 1
+        level = [part for whole in level for part in (whole.values() if isinstance(whole, dict) else whole)]
+    return depth
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is not a finite number")
+    return value
 
 
 def serialise(record: Record) -> bytes:

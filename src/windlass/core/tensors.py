@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from windlass.core.errors import BundleError
+from windlass.core.options import reason
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -79,10 +80,16 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(str(path), framework="pt") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise BundleError(f"{path}: damaged or not a safetensors file ({error})") from None
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        raise BundleError(f"{path}: damaged or not a safetensors file ({reason(error)})") from None
     if "sha256" not in header or "note" not in header:
         raise BundleError(f"{path}: not written by Windlass: it has no checksum")
     if _digest(tensors, header["note"]) != header["sha256"]:
         raise BundleError(f"{path}: damaged: its checksum does not match; use another copy")
-    return tensors, json.loads(header["note"])
+    try:
+        note = json.loads(header["note"])
+    except (ValueError, RecursionError):
+        note = None
+    if not isinstance(note, dict):
+        raise BundleError(f"{path}: damaged: its metadata is not a JSON object; use another copy")
+    return tensors, note

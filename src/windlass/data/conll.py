@@ -81,8 +81,10 @@ class Block:
         return tuple(self._cell(row, self.tag_column) for row in self.rows)
 
     def written(self, tags: Sequence[str]) -> list[str]:
-        """The lines with other tags; ranges, empty nodes and comments stay as they are."""
+        """The lines with other tags; ranges, empty nodes and comments stay as they are, and so do blank words."""
         out = list(self.lines)
+        if not any(self.words):
+            return out
         for row, tag in zip(self.rows, tags, strict=True):
             cells = self.lines[row].split(self.separator)
             cells += ["_"] * (self.tag_column + 1 - len(cells))

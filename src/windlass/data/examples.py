@@ -51,7 +51,10 @@ def frozen(value: Any) -> Value:
     """
     if isinstance(value, str):
         return value
-    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+    try:
+        return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+    except RecursionError:
+        raise DataError("a list is nested too deep to be data") from None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, short
 from windlass.data.findings import Finding, Findings
 
 STDIN = "-"
@@ -101,9 +101,10 @@ def check_encoding(name: str) -> str:
     'cp1252'
     """
     try:
-        return codecs.lookup(name) and name
-    except LookupError:
-        raise ValueError(f"no encoding is called {name!r}: try utf-8, utf-16, cp1252 or latin-1") from None
+        "".encode(name)  # an encoding of text, and not one such as hex
+    except (LookupError, ValueError):
+        raise ValueError(f"no encoding is called {short(name)}: try utf-8, utf-16, cp1252 or latin-1") from None
+    return name
 
 
 def _encoding(path: str | Path, head: bytes) -> str:

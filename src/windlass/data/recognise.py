@@ -20,6 +20,8 @@ from windlass.data.tables import MISSING, Column
 
 LONG = 150
 """Words of a text from which it is read as a document, sentence by sentence."""
+MOST = 20
+"""Columns that an error names at most."""
 FEW = 10
 """Rows too few to tell labels from texts."""
 _SPLITS = frozenset("train dev test valid validation val".split())
@@ -291,7 +293,7 @@ def _two_readings(sources: Sequence[ColumnSample], answer: ColumnSample, where: 
 def _choose(sources: Sequence[ColumnSample], answers: Sequence[ColumnSample], where: str) -> DataError:
     if len(answers) > 1:
         tasks = {"label": "a label", "labels": "labels", "number": "a number", "text": "text", "list": "a list"}
-        told = ", ".join(f"{c.column!r} ({tasks.get(c.looks, c.looks)})" for c in answers)
+        told = ", ".join(f"{c.column!r} ({tasks.get(c.looks, c.looks)})" for c in answers[:MOST])
         return DataError(f"{where}: several columns could be the target: {told}; choose with --target")
-    told = ", ".join(repr(c.column) for c in sources)
+    told = ", ".join(repr(c.column) for c in sources[:MOST]) + (" ..." if len(sources) > MOST else "")
     return DataError(f"{where}: several columns hold text: {told}; choose with --source and --target")

@@ -20,6 +20,8 @@ from windlass.data.sniff import SAMPLE, find_separator
 
 TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances")
 """Keys of the turns of a dialog."""
+MOST_COLUMNS = 1000
+"""Columns of a table that are looked at to recognise its task."""
 _TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
 
 
@@ -39,6 +41,11 @@ def samples(path: DataPath, options: DataOptions) -> list[ColumnSample]:
         return [ColumnSample(number, None, cells[:shortest]) for number, cells in enumerate(each[:2], 1)]
     sheet = tables.sheet(paths[0], options, Findings())
     names: list[str | None] = [*sheet.names] if sheet.names else [None] * sheet.width
+    if len(names) > MOST_COLUMNS:
+        raise DataError(
+            f"{paths[0]}: {len(names):,} columns are too many to tell what they hold: check the separator, or name "
+            "--task, --source and --target"
+        )
     columns: dict[str, tables.Column] = {str(number): number for number in range(1, len(names) + 1)}
     if sheet.format == "labelled":
         columns = {"source": 1, "target": 2}

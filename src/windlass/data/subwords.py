@@ -72,6 +72,25 @@ def pieces(model: str) -> list[str]:
     return [piece for piece, _ in vocab[1:]]
 
 
+def check(state: dict[str, Any]) -> None:
+    """Refuse the JSON of a model that `train` cannot have written: its ids must be those of its pieces.
+
+    >>> check(json.loads(train("bpe", 50, ["aa"])) | {"padding": {"pad_id": 1000}})
+    Traceback (most recent call last):
+    ValueError: a table of subwords has no padding
+    """
+    for part in ("truncation", "padding", "normalizer", "post_processor", "decoder", "added_tokens"):
+        if state.get(part):
+            raise ValueError(f"a table of subwords has no {part}")
+    model = state["model"]
+    vocab = model["vocab"]
+    if isinstance(vocab, dict):
+        if sorted(vocab.values()) != list(range(len(vocab))) or vocab.get(UNKNOWN) != 0 or model.get("dropout"):
+            raise ValueError("the ids of subwords do not count up from the unknown one")
+    elif not vocab or not all(isinstance(p, str) and isinstance(s, int | float) for p, s in vocab) or model["unk_id"]:
+        raise ValueError("subwords are not pairs of a text and a score")
+
+
 def add_characters(model: str, characters: Iterable[str]) -> str:
     """Append single characters as pieces. No old id moves, and no old text is cut differently.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.core.errors import DataError, WindlassError, nearest
+from windlass.core.serialise import read_json
 from windlass.data.files import STDIN, existing, lines, opened, undecoded
 from windlass.data.findings import Finding, Findings
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
@@ -323,8 +323,8 @@ def _objects(name: str, options: DataOptions, found: Findings) -> Iterator[tuple
             found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
             continue
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            value = read_json(text, finite=False)
+        except ValueError as error:
             what = f"not JSON ({error}); every line must be one whole object"
             found.add(Finding(name, line, "wrong JSON", what, "skipped"))
             continue
@@ -341,8 +341,8 @@ def _array(name: str, options: DataOptions) -> list[dict[str, Any]] | None:
         if not stream.read(64).lstrip().startswith(b"["):
             return None
     try:
-        values = json.loads("\n".join(line for _, line in lines(name, Findings(), options.encoding)))
-    except (ValueError, RecursionError):
+        values = read_json("\n".join(line for _, line in lines(name, Findings(), options.encoding)), finite=False)
+    except ValueError:
         return None
     return values if isinstance(values, list) and all(isinstance(value, dict) for value in values) else None
 
@@ -369,7 +369,11 @@ def _named_keys(
         if isinstance(column, int) and column > len(names):
             raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
         keys[part] = names[column - 1] if isinstance(column, int) else column
-    if notes is not None and "source" in keys and any(isinstance(column, int) for column in columns.values()):
+    if (
+        notes is not None
+        and {"source", "target"} <= keys.keys()
+        and any(isinstance(column, int) for column in columns.values())
+    ):
         beside = f", the second text {keys['second']!r}" if "second" in keys else ""
         notes.append(
             f"{name}: the source is {keys['source']!r}{beside} and the target {keys['target']!r}, by their order"

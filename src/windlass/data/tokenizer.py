@@ -22,6 +22,7 @@ import tokenizers
 
 from windlass.core.errors import BundleError
 from windlass.core.marks import MARKS, UNK
+from windlass.core.options import reason
 from windlass.data import subwords
 from windlass.data.cutting import marked, unmarked
 from windlass.data.tokens import BpeTokens, TextOptions, TreeTokens, UnigramTokens, WordTokens
@@ -250,6 +251,7 @@ class Tokenizer:
         try:
             options = TextOptions.model_validate(content["options"])
             if isinstance(options.tokens, BpeTokens | UnigramTokens):
+                subwords.check(content["model"])
                 tokenizer = cls._of_model(options, json.dumps(content["model"], ensure_ascii=False))
                 _ = tokenizer._pieces  # a damaged model is found now, not in the first text
                 return tokenizer
@@ -257,12 +259,13 @@ class Tokenizer:
             if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
                 raise TypeError("symbols must be a list of strings")
             return cls(options, tuple(symbols))
-        except (KeyError, TypeError, ValueError) as error:
-            raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error
         except Exception as error:  # the library raises a bare Exception for a model it cannot read
-            if type(error) is not Exception:
+            if (
+                not isinstance(error, KeyError | TypeError | ValueError | AttributeError)
+                and type(error) is not Exception
+            ):
                 raise
-            raise BundleError(f"damaged codec: {error}; take the file from a fresh copy") from error
+            raise BundleError(f"damaged codec: {reason(error)}; take the file from a fresh copy") from error
 
 
 def by_count(counts: Counter[str]) -> list[str]:

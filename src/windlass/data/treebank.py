@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,14 @@ def _texts(name: str, found: Findings, encoding: str | None = None) -> Iterator[
     A bracket that is never closed costs the line it is on, not the rest of the file.
     """
     every = list(lines(name, found, encoding))
+    ends = _ends([text.count("(") - text.count(")") for _, text in every])
     n = 0
     while n < len(every):
         begin, first = every[n]
         if not first.strip():
             n += 1
             continue
-        end = _end(every, n)
+        end = ends[n]
         if end is None:
             what = "it closes what is not open" if first.count(")") > first.count("(") else "a bracket is never closed"
             found.add(Finding(name, begin, "not a tree", what, "skipped"))
@@ -58,15 +60,23 @@ def _texts(name: str, found: Findings, encoding: str | None = None) -> Iterator[
         n = end + 1
 
 
-def _end(every: list[tuple[int, str]], begin: int) -> int | None:
-    """The line on which all that was opened is closed."""
-    depth = 0
-    for n in range(begin, len(every)):
-        text = every[n][1]
-        depth += text.count("(") - text.count(")")
-        if depth <= 0:
-            return n if depth == 0 else None
-    return None
+def _ends(steps: list[int]) -> list[int | None]:
+    """For every line, the line on which all that was opened since is closed; None if more is closed, or nothing.
+
+    `steps` are the brackets that each line opens, less those that it closes.
+
+    >>> _ends([1, -1, 0, 2, -3])
+    [1, None, 2, None, None]
+    """
+    depths = [0, *accumulate(steps)]
+    ends: list[int | None] = [None] * len(steps)
+    waiting: list[int] = []  # lines whose depth before them has not been reached again, the shallowest first
+    for n, depth in enumerate(depths):
+        while waiting and n > waiting[-1] and depths[waiting[-1]] >= depth:
+            begin = waiting.pop()
+            ends[begin] = n - 1 if depths[begin] == depth else None
+        waiting.append(n)
+    return ends
 
 
 def examples(

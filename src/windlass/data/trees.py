@@ -15,6 +15,8 @@ from typing import Literal
 from windlass.core.errors import DataError
 
 PLACE = "_"
+DEEPEST = 200
+"""How deep constituents may be nested: several times deeper than any sentence."""
 _PART = re.compile(r"\(|\)|[^\s()]+")
 _PLACES = re.compile(rf"(?<!\S){PLACE}(?=[\s)]|$)")
 _ESCAPED = {"(": "-LRB-", ")": "-RRB-"}
@@ -45,6 +47,8 @@ class Tree:
             if part == "(":
                 label = found[n + 1] if n + 1 < len(found) and found[n + 1] not in "()" else ""
                 open_.append((label, []))
+                if len(open_) > DEEPEST:
+                    raise _wrong(f"it is nested more than {DEEPEST} deep", text)
             elif part == ")":
                 if not open_:
                     raise _wrong("it closes what is not open", text)

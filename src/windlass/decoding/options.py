@@ -16,9 +16,9 @@ class _Search(Options):
     streams: ClassVar[bool] = True  # its tokens can be returned one by one
 
     length_factor: float = Field(
-        2.0, ge=0, description="an output has at most length_factor * source length + length_plus tokens"
+        2.0, ge=0, le=1000, description="an output has at most length_factor * source length + length_plus tokens"
     )
-    length_plus: int = Field(20, ge=1, description="see length_factor")
+    length_plus: int = Field(20, ge=1, le=1_000_000, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat an n-gram of this length; 0: no limit")
     unknown: bool = Field(True, description="allow unknown tokens in the output; false: the next best token is written")
 
@@ -65,7 +65,7 @@ class Sample(_Search):
     """
 
     kind: Literal["sample"] = "sample"
-    temperature: float = Field(1.0, gt=0, description="divides the logits; below 1: sharper, above 1: flatter")
+    temperature: float = Field(1.0, gt=0, le=1e6, description="divides the logits; below 1: sharper, above 1: flatter")
     top_k: int = Field(0, ge=0, description="sample from the k likeliest tokens; 0: from all")
     top_p: float = Field(
         1.0,
@@ -86,8 +86,10 @@ class Beam(_Search):
 
     streams: ClassVar[bool] = False
     kind: Literal["beam"] = "beam"
-    size: int = Field(5, ge=1, description="hypotheses that are kept")
-    length_penalty: float = Field(1.0, ge=0, description="hypotheses are ranked by log p / length ** length_penalty")
+    size: int = Field(5, ge=1, le=1000, description="hypotheses that are kept")
+    length_penalty: float = Field(
+        1.0, ge=0, le=10, description="hypotheses are ranked by log p / length ** length_penalty"
+    )
 
     @property
     def label(self) -> str:

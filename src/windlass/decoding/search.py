@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from windlass.core.errors import RecipeError
+from windlass.core.errors import NotFiniteError, RecipeError
 from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.records import Hypothesis, Member, Padded, Record
 from windlass.decoding.constraint import Constraint
@@ -272,6 +272,8 @@ def _beam(
                 finished, each = finished.select(live), each[: live.numel()]
                 continue
         state = state.reorder(chosen)
+    if not all(ends):  # no score of some sentence is above -inf
+        raise NotFiniteError
     return _trace_back(backpointers, ends, options.length_penalty)
 
 

@@ -40,7 +40,7 @@ class AttentionEncoder(TokenEncoder):
         size: int = Field(256, ge=1, description="size of the states")
         heads: int = Field(4, ge=1, description="attention heads")
         hidden: int = Field(512, ge=1, description="units of the feed-forward network")
-        layers: int = Field(2, ge=1, description="number of layers")
+        layers: int = Field(2, ge=1, le=100, description="number of layers")
         positions: Literal["sinusoidal", "learned", "none"] = Field("sinusoidal", description="position encoding")
         longest: int | None = Field(None, ge=1, description="learned positions: the longest source; none: 512")
         norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, NotFiniteError
 from windlass.core.marks import EOS, UNK
 from windlass.core.records import Carry, Prediction, TextAnswer
 from windlass.data.running import chunk_of
@@ -153,6 +153,8 @@ def score_texts(bundle: Bundle, texts: Sequence[str], rows: int = 1) -> list[Pre
     for text, (ids, logp) in zip(texts, token_logprobs([bundle], texts, rows), strict=True):
         answer = TextAnswer(tuple(tokenizer.pieces(text)), tuple(logp.exp().tolist()))
         total, unknown = float(logp.sum()), tokenizer.unknown(text) if UNK in ids else ()
+        if math.isnan(total):
+            raise NotFiniteError
         predictions.append(Prediction(text, answer, score=total, confidence=math.exp(total), unknown=unknown))
     return predictions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, RecipeError
+from windlass.core.errors import DataError, NotFiniteError, RecipeError
 from windlass.core.records import Hypothesis, Member, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
@@ -137,6 +138,8 @@ def _predictions(
 
 def _with_answer(base: Prediction, sides: Sides, value: Value, hypothesis: Hypothesis, mask: Tensor) -> Prediction:
     """The prediction with the answer of one hypothesis."""
+    if math.isnan(hypothesis.score):
+        raise NotFiniteError
     text, answer = sides.answer(hypothesis, value)
     attention = None
     if hypothesis.weights is not None:

@@ -25,7 +25,7 @@ class ConvolutionOptions(Options):
     widths: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (3,), min_length=1, description="kernel widths; the outputs of several are concatenated"
     )
-    layers: int = Field(1, ge=1, description="number of layers")
+    layers: int = Field(1, ge=1, le=100, description="number of layers")
     activation: Literal["relu", "tanh", "gated"] = Field("relu", description="the activation; gated: a GLU")
     connect: Literal["plain", "residual"] = Field("plain", description="connections around a layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")

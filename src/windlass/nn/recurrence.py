@@ -28,7 +28,7 @@ class StackOptions(Options):
 
     cell: CellOptions = Field(LSTM.Options(), description="the recurrent cell")
     size: int = Field(256, ge=1, description="units per layer and direction")
-    layers: int = Field(1, ge=1, description="number of layers")
+    layers: int = Field(1, ge=1, le=100, description="number of layers")
     connect: Literal["plain", "residual", "highway"] = Field("plain", description="connections around a layer")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")
     locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational dropout)")

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from windlass.core.errors import RecipeError, nearest
+from windlass.core.errors import RecipeError, nearest, short
 from windlass.recipe.recipe import Recipe, parse, read_yaml
 from windlass.tasks import TASKS
 
@@ -38,12 +38,13 @@ def setting(text: str) -> dict[str, Any]:
     """
     key, equals, value = text.partition("=")
     names = key.strip().split(".")
+    shown = short(text)[1:-1]
     if not equals or not all(names):
-        raise RecipeError(f"--set {text}: write it as key=value, such as --set train.epochs=5")
+        raise RecipeError(f"--set {shown}: write it as key=value, such as --set train.epochs=5")
     try:
         content: Any = yaml.safe_load(value) if value.strip() else None
-    except yaml.YAMLError:
-        raise RecipeError(f"--set {text}: the value is not valid YAML; quote it if it is text") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise RecipeError(f"--set {shown}: the value is not valid YAML; quote it if it is text") from None
     return override(key.strip(), content)
 
 
@@ -65,8 +66,8 @@ def default(task: str) -> dict[str, Any]:
     >>> default("pronounce")["target"]["tokens"]["kind"]
     'words'
     """
-    if task not in TASKS:
-        raise RecipeError(f"no task {task!r}: {nearest(task, TASKS)}")
+    if not isinstance(task, str) or task not in TASKS:
+        raise RecipeError(f"task: no task {short(task)}: {nearest(str(task), TASKS)}")
     path = Path(__file__).parent / "defaults" / f"{task}.yaml"
     recipe = parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
     return recipe.model_dump(mode="json")
@@ -89,7 +90,7 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
         except UnicodeDecodeError:
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
-        raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
+        raise RecipeError(f"{where}: its task is {short(over['task'])}, but --task is {task}: leave --task out")
     base = default(task or over.get("task", "text"))
     content, explicit = merge(base, over), over
     for part in settings:

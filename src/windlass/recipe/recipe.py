@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from windlass.core.errors import RecipeError, nearest
+from windlass.core.errors import LONGEST_NAME, RecipeError, nearest, short
 from windlass.core.fitting import Equal, Needs, Refuses, Term, misfits
 from windlass.core.options import Options, members, options_class
 from windlass.data.readers import DataOptions
@@ -60,7 +60,7 @@ class Recipe(Options):
     """
 
     task: str = "text"
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**32)
     data: FilesOptions = FilesOptions()
     source: SourceOptions = TextOptions()
     target: TargetOptions = TextOptions()
@@ -78,6 +78,7 @@ class Recipe(Options):
     ngrams: int | None = Field(
         None,
         ge=1,
+        le=100,
         description="language model: order of the n-gram baseline; default: 6 for characters, 3 for other tokens",
     )
     lead: int | None = Field(None, ge=1, description="summaries: words of the lead baseline; default: the task's")
@@ -89,7 +90,7 @@ class Recipe(Options):
     @classmethod
     def _known(cls, task: str) -> str:
         if task not in TASKS:
-            raise ValueError(f"no task {task!r}: {nearest(task, TASKS)}")
+            raise ValueError(f"no task {short(task)}: {nearest(task, TASKS)}")
         return task
 
     @field_validator("search")
@@ -130,7 +131,7 @@ class Recipe(Options):
             hint = nearest(self.choose_by, (*metrics, *([ALIGNMENT_ERROR] if self.model.decoder else [])))
             yield Needs(
                 tuple(f"choose_by: {metric}" for metric in metrics),
-                f"choose_by: {self.task} has no metric {self.choose_by!r}: {hint}",
+                f"choose_by: {self.task} has no metric {short(self.choose_by)}: {hint}",
             )
 
     def to_yaml(self) -> str:
@@ -151,8 +152,10 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
     """
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise RecipeError(f"{where}: nested too deep for a recipe") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise RecipeError(f"{where}: not valid YAML: {' '.join(str(error).split())[:300]}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -195,7 +198,7 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
             choices = members(annotation) if get_args(annotation) and inner is None else {}
             leaf = not choices and inner is None
             known = dict(inner.model_fields) if inner else known
-        path.append(str(part))
+        path.append(str(part)[:LONGEST_NAME])
     key = ".".join(path)
     kind, value = error["type"], error.get("input")
     if kind == "extra_forbidden":
@@ -204,10 +207,10 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
         tag = value.get("kind") if isinstance(value, dict) else value
         if tag is None:
             return key, f"needs a kind; known: {', '.join(sorted(choices))}"
-        return key, f"unknown kind {str(tag)!r}; {nearest(str(tag), choices)}"
+        return key, f"unknown kind {short(tag)}; {nearest(str(tag), choices)}"
     message = str(error["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
         return key, message
     if kind == "model_type":
-        return key, f"holds options of its own, such as {key}.{next(iter(known))}, and is not {value!r}"
-    return key, f"{message[:1].lower()}{message[1:]}, not {value!r}"
+        return key, f"holds options of its own, such as {key}.{next(iter(known))}, and is not {short(value)}"
+    return key, f"{message[:1].lower()}{message[1:]}, not {short(value)}"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import TrainingError
+from windlass.core.errors import NotFiniteError, TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
@@ -292,6 +292,8 @@ class Trainer:
         try:
             with temporary_weights(self.model, self.average.now(self.model)), fork_rng(), torch.no_grad():
                 self.model.eval()
+                if not all(bool(weight.isfinite().all()) for weight in self.trainable):
+                    raise self._divergence_error("the weights are not finite numbers")
                 evaluation = self._scores()
                 if evaluation is None:
                     return
@@ -324,6 +326,8 @@ class Trainer:
             with self.stop.immediately():
                 scores = {name: float(value) for name, value in self.evaluate(self.model).items()}
                 return scores, None if self.dev_loss is None else self.dev_loss(self.model)
+        except NotFiniteError:
+            raise self._divergence_error("the model's scores are not finite numbers") from None
         except KeyboardInterrupt:
             self.stop.requested = True
             return None

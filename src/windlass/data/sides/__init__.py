@@ -15,7 +15,7 @@ from torch import Tensor
 
 from windlass.core.errors import BundleError, DataError, RecipeError
 from windlass.core.marks import EOS, UNK
-from windlass.core.options import Options
+from windlass.core.options import Options, reason
 from windlass.core.records import Answer, Batch, Hypothesis
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
@@ -250,15 +250,15 @@ class Sides:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Sides:
         """The sides that `to_json` described."""
-        source, target = content["source"], content["target"]
         try:
+            source, target = content["source"], content["target"]
             options = SideOptions(source=source["options"], target=target["options"])
             return cls(
                 options.source_side.from_json(options.source, source),
                 options.target_side.from_json(options.target, target),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise BundleError(f"damaged codec: {error!r}; take the file from a fresh copy") from error
+            raise BundleError(f"damaged codec: {reason(error)}; take the file from a fresh copy") from error
 
     @classmethod
     def tiny(cls, copying: bool = False) -> Sides:

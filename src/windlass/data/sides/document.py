@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from windlass.core.fitting import Gives, Refuses, Term
 from windlass.core.marks import UNK
 from windlass.core.options import Options
 from windlass.core.records import Padded, Places
+from windlass.core.serialise import read_json
 from windlass.data.cutting import cut, marked
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
@@ -125,7 +125,7 @@ class DocumentSource(TokenizedSource):
         """
         if line.lstrip().startswith("["):
             try:
-                parts = json.loads(line)
+                parts = read_json(line, finite=False)
             except ValueError:
                 return line
             if isinstance(parts, list) and parts and all(isinstance(part, str) for part in parts):
