@@ -69,6 +69,8 @@ class Verdict:
     @property
     def standing(self) -> Literal["better", "no better", "below"]:
         """How the model compares with its baseline; a difference within the noise is no better."""
+        if self.model == self.baseline == (100.0 if higher_is_better(self.metric) else 0.0):
+            return "better"  # nothing is left to gain
         gain = self.model - self.baseline if higher_is_better(self.metric) else self.baseline - self.model
         if gain < -self.noise or math.isnan(gain):
             return "below"

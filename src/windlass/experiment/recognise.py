@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.errors import DataError
+from windlass.data.examples import Example
 from windlass.data.frames import Frame
 from windlass.data.recognise import ColumnSample, Recognised, recognise
 from windlass.data.recognise_file import chosen, known_columns, recognise_file
 from windlass.data.sniff import SAMPLE
 from windlass.experiment.data import sides_of
-from windlass.recipe import Recipe, compose
+from windlass.recipe import Recipe, compose, merge, parse
 from windlass.tasks import TASKS
+
+LETTERS = 4
+"""The longest n-grams of letters."""
 
 
 def compose_for(
@@ -82,6 +86,30 @@ def recognise_frame(
     otherwise = f"; else: {in_python('--task ' + ' or '.join(found.alternatives))}" if found.alternatives else ""
     note(f"task {found.task}, as {found.reason}{otherwise}")
     return found.task
+
+
+def spell_words(
+    recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
+) -> Recipe:
+    """Let a model that would read words read characters, if its texts are single words, which it would not know.
+
+    >>> from windlass.experiment.data import as_data
+    >>> recipe = compose("classify", None)
+    >>> names = as_data([("Ivanova", "ru"), ("Rossi", "it"), ("Petrov", "ru")], [("Bianchi", "it")], recipe)
+    >>> spell_words(recipe, names.train, [], print).source.tokens.kind
+    source: characters and their n-grams, as texts are single words; else: --set source.tokens=words
+    'characters'
+    """
+    source = recipe.source
+    if source.kind != "text" or source.tokens.kind != "words" or any("source" in part for part in settings):
+        return recipe
+    sample = examples[:SAMPLE]
+    if not sample or sum(len(e.text.split()) for e in sample) > 1.5 * len(sample):
+        return recipe
+    grams = " and their n-grams" if source.ngrams else ""
+    note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
+    tokens = {"tokens": "characters", "ngrams": LETTERS if source.ngrams else 0}
+    return parse(merge(recipe.model_dump(mode="json"), {"source": tokens}))
 
 
 def in_python(message: str) -> str:
