@@ -90,7 +90,7 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
         except UnicodeDecodeError:
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
-        raise RecipeError(f"{where}: its task is {short(over['task'])}, but --task is {task}: leave --task out")
+        raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
     content = merge(default(task or over.get("task", "text")), over)
     explicit = over
     for part in settings:
