@@ -117,9 +117,9 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         content = {"seed": seed, "data": find(Path(scratch)) | columns, "train": {"threads": 1, "processes": 1}}
         recipe = compose(task, None, [content, *map(setting, settings)])
         part, scored = cut(read_data(recipe), size, task, seed)
-        observer, began = Notes(), time.perf_counter()
+        observer, began, worked = Notes(), time.perf_counter(), time.process_time()
         outcome = run(recipe, part, out, observer)
-    seconds = time.perf_counter() - began
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     found = evaluate([outcome.bundle], scored).metrics
     if isinstance(outcome.baseline, LanguageBaselines):
         baseline = language_metrics(outcome.baseline, outcome.bundle, [e.target for e in scored])[outcome.baseline.name]
@@ -136,6 +136,7 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         "baseline_name": outcome.baseline.name,
         "better": (found[metric] > baseline[metric]) == higher_is_better(metric),
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu_seconds, 1),
         "steps": outcome.fit.steps,
         "best_step": outcome.fit.best_step,
         "all": found,
@@ -163,7 +164,7 @@ def main() -> None:
     for row in rows:
         print(
             f"{row['data']:14} {row['examples']:5} {row['metric']:12} {row['model']:7.2f}"
-            f"  baseline {row['baseline']:7.2f}  {row['seconds']:6.1f} s"
+            f"  baseline {row['baseline']:7.2f}  {row['cpu_seconds']:6.1f} s"
             f"  {row['steps']:5} steps, best {row['best_step']}"
         )
     if options.write:

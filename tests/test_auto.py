@@ -115,6 +115,8 @@ def test_a_run_on_small_data_says_what_it_changed_and_keeps_it_in_its_recipe(tmp
     assert any(note.startswith(f"{outcome.fit.steps} steps: 2 epochs in batches of") for note in observer.notes)
     assert Bundle.load(tmp_path / "model").recipe.train == train
     assert not any("warmup" in note for note in observer.notes)
+    again = run(recipe, as_data(pairs, pairs[::7], recipe), tmp_path / "model", Observer(), resume=True)  # is finished
+    assert (again.bundle.recipe.train, again.fit.steps) == (train, outcome.fit.steps)
 
 
 def test_the_users_word_is_the_last_and_is_said():

@@ -152,7 +152,7 @@ class _RunningText(CorpusReader):
         return read_texts(path, options, whole)
 
     def columns(self, options: DataOptions, sides: SideOptions) -> dict[str, int | str | None]:
-        return {"target": options.target}
+        return {"target": None if options.target == 2 else options.target}  # 2: the default of older bundles
 
     def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
         options = options or DataOptions()
