@@ -135,7 +135,7 @@ def test_in_a_pipeline_with_cross_validation():
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     pipeline = Pipeline([("lower", lower), ("model", WindlassClassifier(**QUICK))])
     scores = cross_val_score(pipeline, np.array([text.upper() for text in TEXTS]), LABELS, cv=2)
-    assert scores.min() > 0.9
+    assert scores.min() > 0.8
 
 
 def test_a_column_of_a_table_in_a_pipeline():
@@ -151,7 +151,7 @@ def test_a_grid_search_finds_the_settings_that_learn():
     grid = {"settings": [SMALL | {"train.optimiser.lr": 1e-9}, SMALL], "epochs": [4]}
     search = GridSearchCV(MODEL, grid, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["settings"] == SMALL
-    assert search.best_score_ > 0.9
+    assert search.best_score_ > 0.8
 
 
 def test_every_parameter_changes_the_model():
