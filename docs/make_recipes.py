@@ -66,6 +66,7 @@ HEADINGS = {
     "decoder": "What writes the target: `model.decoder`, with `head: text`.",
     "head": "What comes out of the model: `model.head`. It must fit `target`.",
     "pool": "`model.head.pool`, with `head: label`, and `model.encoder.words.pool`: how states become one vector.",
+    "wide": "`model.head.wide`: a linear layer on the n-grams of the source, beside the network.",
     "splitter": "`source.splitter`, of a document: how a text becomes sentences. See [documents](documents.md).",
     "words": "`model.encoder.words`, of `encoder: hierarchical`: the network over the words of a sentence.",
     "sentences": "`model.encoder.sentences`, of `encoder: hierarchical`: the network over the sentences.",

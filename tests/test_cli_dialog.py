@@ -62,13 +62,13 @@ def test_chat_replies_to_every_line_resets_and_quits(talk):
 
 
 def test_chat_has_the_dialog_in_mind(talk, monkeypatch):
-    from windlass.commands import chat
+    from windlass.inference import predict as module
 
     _, model, _ = talk
     seen = []
-    real = chat.predict
+    real = module.predict
     monkeypatch.setattr(
-        chat, "predict", lambda b, sources, *rest, **more: seen.extend(sources) or real(b, sources, *rest, **more)
+        module, "predict", lambda b, sources, *rest, **more: seen.extend(sources) or real(b, sources, *rest, **more)
     )
     ran = windlass("chat", model, stdin=b"A table, please.\nTwo.\n")
     reply = ran.out.splitlines()[0] or "..."

@@ -142,6 +142,7 @@ def test_every_recipe_is_trained_with_every_seed(compared):
     assert content["rows"][0]["parameters"] > content["rows"][1]["parameters"]  # a GRU has three matrices
     assert content["rows"][0]["test"] is None
     assert (out / "comparison.png").stat().st_size > 5000
+    assert (out / "curves.png").stat().st_size > 5000
     assert (out / "runs" / "gru" / "2" / "weights.safetensors").exists()
 
 

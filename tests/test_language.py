@@ -64,7 +64,8 @@ def test_samples_of_four_stages_are_written(folder):
 def test_evaluate_prints_the_model_beside_both_baselines(folder):
     ran = windlass("evaluate", folder / "model", folder / "test.txt")
     assert ran.code == 0, ran.err
-    head, model, ngram, window, last = ran.out.splitlines()
+    head, model, ngram, window, last, verdict = ran.out.splitlines()
+    assert verdict.startswith("below its baseline: nats ")
     assert head.split() == ["nats", "perplexity", "bpc"]
     assert model.startswith("model ")
     assert ngram.startswith("6-gram ")
@@ -176,7 +177,7 @@ def test_pairs_are_not_texts_and_texts_are_not_pairs():
     with pytest.raises(DataError, match="not from pairs"):
         api.fit([("a", "b")], task="lm")
     with pytest.raises(DataError, match="list of texts is for task lm"):
-        api.fit(["a", "b"])
+        api.fit(["a", "b"], task="text")
 
 
 class StopAfter(Silent):

@@ -39,7 +39,7 @@ from windlass.nn import fast
 from windlass.nn.cells import GRU, LSTM, Convolution
 from windlass.nn.fast import loss as blocked
 from windlass.nn.fast import onednn
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 from windlass.nn.loss import cross_entropy
 from windlass.nn.recurrence import run
 from windlass.recipe.train import Adam
@@ -72,7 +72,7 @@ def nothing(*_: Any, **__: Any) -> None:
 
 NOT_FUSED = partial(patch, "windlass.heads.text.TextHead.fused", nothing)
 NO_TORCH_LSTM = partial(patch, f"{FAST}.torch_lstm.suits", nothing)
-STEPS = partial(patch, "windlass.nn.cells.run_tape", nothing)
+STEPS = partial(patch, "windlass.nn.cells.Cell.fused", nothing)
 NO_ONEDNN = partial(patch.object, onednn, "works", nothing)
 NO_BLOCKS = partial(patch.object, blocked, "output_loss", plain_loss)
 NO_TOP_K = partial(patch, "windlass.decoding.choose.blocked_topk", nothing)

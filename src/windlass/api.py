@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,47 @@ from windlass.baseline import AnyBaseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
-from windlass.core.errors import BundleError
+from windlass.core.errors import BundleError, DataError
 from windlass.core.records import Prediction
-from windlass.data.examples import Example, Pairs, Value
+from windlass.data.examples import Value
+from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
+from windlass.data.sides import CellError
 from windlass.decoding.options import Sample, SearchOptions
-from windlass.experiment.data import Data, as_data, read_data, read_examples
+from windlass.experiment.data import (
+    Data,
+    as_data,
+    as_examples,
+    as_pairs,
+    choose_columns,
+    describe_skipped,
+    read_data,
+    read_examples,
+    sides_of,
+    with_columns,
+)
+from windlass.experiment.recognise import compose_for, in_python, recognise_frame, spell_words
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain
+from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
 from windlass.inference.predict import predict, score
-from windlass.recipe import compose, override
+from windlass.recipe import Recipe, compose, override
+from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 
-Texts = Sequence[str]
+Rows = Any
+"""Data in memory: a pandas or polars data frame, an Arrow table, a dict of columns, a list of dicts, pairs, an array of
+two columns, an iterator such as `zip(texts, labels)`; for a language model, texts. See docs/python.md."""
+Column = int | str | None
+"""A column by name or by number from 1; None: see `windlass.data.frames.pick_columns`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trained:
-    """A trained model.
+    """A trained model. Where a method reads a table, it reads the columns that the model was trained on, or others if
+    they are named.
 
     >>> model = fit([("ab", "ba"), ("ba", "ab")] * 4 + [("aa", "aa")], settings={"train.epochs": 1}, quiet=True)
     >>> len(model.predict(["ab", "", "ba"]))
@@ -41,16 +63,49 @@ class Trained:
     bundle: Bundle
     dev: Evaluation | None = None
     baseline: AnyBaseline | LanguageBaselines | None = None
+    baseline_metrics: dict[str, float] = field(default_factory=dict)  # on dev, after training
+    folder: Path | None = None  # where it was loaded from, or trained
+
+    def __repr__(self) -> str:
+        return as_text(self._facts())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._facts())
+
+    def _facts(self) -> list[Fact]:
+        name = None if self.baseline is None else self.baseline.name
+        return facts(self.bundle, self.dev, name, self.baseline_metrics, self.folder)
 
     def predict(
-        self, texts: str | Sequence[Value], search: SearchOptions | None = None, nbest: int = 1
+        self,
+        texts: str | Rows,
+        search: SearchOptions | None = None,
+        nbest: int = 1,
+        source: Column = None,
+        second: Column = None,
     ) -> list[Prediction]:
-        """Return a prediction for every text, in order."""
-        return predict([self.bundle], [texts] if isinstance(texts, str) else texts, search, nbest)
+        """Return a prediction for every input, in order; a blank one for a blank input."""
+        if isinstance(texts, str):
+            return predict([self.bundle], [texts], search, nbest)
+        table = as_table(texts, "texts")
+        if not (isinstance(table, Frame) and table.names) and not (source is second is None):
+            raise DataError("texts have no columns to choose from: leave source and second out, or give a data frame")
+        recipe = with_columns(self.bundle.recipe, {"source": source, "second": second})
+        values = []
+        for n, item in enumerate(as_inputs(table, _source_columns(recipe), "texts"), 1):
+            try:
+                values.append(self.bundle.sides.read(item))
+            except CellError as error:
+                raise DataError(f"texts row {n}: {error}") from None
+        return predict([self.bundle], values, search, nbest)
 
-    def score(self, pairs: Pairs | Texts) -> list[Prediction]:
+    def score(
+        self, pairs: Rows, source: Column = None, target: Column = None, second: Column = None
+    ) -> list[Prediction]:
         """Score given targets by their log probability; a language model scores texts."""
-        return score(self.bundle, [("", one) if isinstance(one, str) else one for one in pairs])
+        frame = as_frame(pairs, "pairs")
+        recipe = with_columns(self.bundle.recipe, {"source": source, "target": target, "second": second}, frame)
+        return score(self.bundle, as_pairs(frame, "pairs", recipe))
 
     def generate(
         self,
@@ -86,14 +141,24 @@ class Trained:
         )
         return generate([self.bundle], prompt, options, stop)
 
-    def evaluate(self, data: str | Path | Pairs | Texts, search: SearchOptions | None = None) -> Evaluation:
-        """Evaluate on a file or on pairs; a language model on texts."""
-        examples: Sequence[Example]
+    def evaluate(
+        self,
+        data: str | Path | Rows,
+        search: SearchOptions | None = None,
+        source: Column = None,
+        target: Column = None,
+        second: Column = None,
+    ) -> Evaluation:
+        """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning."""
+        columns = {"source": source, "target": target, "second": second}
         if isinstance(data, str | Path):
-            examples = read_examples(self.bundle.recipe, data).examples
+            result = read_examples(with_columns(self.bundle.recipe, columns), data)
         else:
-            examples = as_data(data, [], self.bundle.recipe).train
-        return evaluate([self.bundle], examples, search)
+            frame = as_frame(data, "data")
+            result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
+        if skipped := describe_skipped(result.findings):
+            warnings.warn(skipped, stacklevel=2)
+        return evaluate([self.bundle], result.examples, search)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
         """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
@@ -115,8 +180,8 @@ class Trained:
 
 
 def fit(
-    train: str | Path | Pairs | Texts,
-    dev: str | Path | Pairs | Texts | None = None,
+    train: str | Path | Rows,
+    dev: str | Path | Rows | None = None,
     task: str | None = None,
     out: str | Path | None = None,
     recipe: str | Path | None = None,
@@ -124,15 +189,20 @@ def fit(
     resume: bool = False,
     base: Trained | None = None,
     quiet: bool = False,
-    device: str = "cpu",
+    device: str = "auto",
+    source: Column = None,
+    target: Column = None,
+    second: Column = None,
 ) -> Trained:
-    """Train a model on pairs, from memory or files; a language model on texts.
+    """Train a model on a file or on data in memory: a data frame, pairs, columns; a language model on texts.
 
-    `settings` overrides options of the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, tokens and
-    sizes are picked from the data. Without `out` nothing is written: save the model yourself. `base` is a model to
-    finetune.
+    `source`, `target` and, for pairs of texts, `second` choose the columns of a table. `settings` overrides options of
+    the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, the task is recognised, and tokens and sizes
+    are picked from the data; what is picked is noted. Without `out` nothing is written: save the model yourself. `base`
+    is a model to finetune.
 
-    >>> model = fit([("ab", "ba"), ("ba", "ab")] * 4 + [("aa", "aa")], settings={"train.epochs": 1}, quiet=True)
+    >>> words = {"word": ["ab", "ba", "aa"] * 4, "spelling": ["ba", "ab", "aa"] * 4}
+    >>> model = fit(words, source="word", target="spelling", settings={"train.epochs": 1}, quiet=True)
     >>> model.bundle.task.name
     'text'
     """
@@ -141,35 +211,65 @@ def fit(
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
+    columns = {"source": source, "target": target, "second": second}
+    named = {part: column for part, column in columns.items() if column is not None}
+    if dev is not None and isinstance(train, str | Path) != isinstance(dev, str | Path):
+        raise TypeError("give train and dev both as files, or neither")
+    frame = None if isinstance(train, str | Path) else as_frame(train, "train")
+    automatic = task is None and recipe is None and base is None
     if base is not None:
         chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # but not its files
         composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
+    elif frame is None:
+        over = [files, {"data": named}, *own]
+        try:
+            composed = compose_for(task, Path(recipe) if recipe else None, over, observer.note)
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
     else:
-        composed = compose(task, Path(recipe) if recipe else None, [files, *own])
+        task = recognise_frame(frame, named, own, observer.note) if automatic else task
+        composed = compose(task, Path(recipe) if recipe else None, own)
     data: Data
-    if isinstance(train, str | Path):
-        if not (dev is None or isinstance(dev, str | Path)):
-            raise TypeError("train is a file: give dev as a file too")
+    if frame is None:
+        composed = with_columns(composed, columns)
         data = read_data(composed)
     else:
-        if isinstance(dev, str | Path):
-            raise TypeError("train is given as pairs: give dev as pairs too")
-        data = as_data(train, dev, composed)
-    if task is None and recipe is None and base is None:
+        composed = choose_columns(with_columns(composed, columns, frame), frame)
+        data = as_data(frame, dev, composed)
+        if frame.names is not None:
+            observer.note(_describe_columns(composed))
+    if skipped := describe_skipped(data.report.findings):
+        observer.note(skipped)
+    if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)
+    elif recipe is None and base is None:
+        composed = spell_words(composed, data.train, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
-        outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device)
-    return Trained(outcome.bundle, outcome.dev, outcome.baseline)
+        outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)
+    saved = folder if out is not None else None
+    return Trained(outcome.bundle, outcome.dev, outcome.baseline, outcome.baseline_metrics, saved)
 
 
-def load(folder: str | Path, device: str = "cpu") -> Trained:
+def _source_columns(recipe: Recipe) -> Columns:
+    second = {"second": recipe.data.second} if sides_of(recipe).source_side.texts > 1 else {}
+    return {"source": recipe.data.source, **second}
+
+
+def _describe_columns(recipe: Recipe) -> str:
+    if TASKS[recipe.task].language_model:
+        return f"the texts are column {recipe.data.target!r}"
+    names = " and ".join(repr(column) for column in _source_columns(recipe).values())
+    return f"the source is {names}, the target {recipe.data.target!r}"
+
+
+def load(folder: str | Path, device: str = "auto") -> Trained:
     """Load a model from its folder.
 
     >>> load("no-such-folder")
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
-    return Trained(
-        Bundle.load(Path(folder), device), baseline=load_baseline(Path(folder)) or LanguageBaselines.load(Path(folder))
-    )
+    path = Path(folder)
+    baseline = load_baseline(path) or LanguageBaselines.load(path)
+    return Trained(Bundle.load(path, device), baseline=baseline, folder=path)

@@ -90,7 +90,7 @@ class Bundle:
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
         """Load a bundle; an error says in one line what is wrong with it."""
-        check_device(device)
+        device = check_device(device)
         recipe, sides = load_definition(folder)
         tensors, scores = load_weights(folder)
         try:
@@ -149,17 +149,28 @@ def _size(value: object) -> int:
     return sum(map(_size, value)) if isinstance(value, tuple) else value if isinstance(value, int) else 0
 
 
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have.
+def check_device(device: str = "auto") -> str:
+    """Return the device to compute on: the one that is named or, for "auto", cuda if this machine has it, else cpu.
 
+    Training and search add up in float64, which mps does not have.
+
+    >>> check_device("auto") in ("cuda", "cpu")
+    True
     >>> check_device("warp")
     Traceback (most recent call last):
     windlass.core.errors.WindlassError: no device 'warp' on this machine: use cpu
     """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise WindlassError(f"no device {device!r} on this machine: use cpu") from None
+    try:
+        torch.zeros(1, device=device, dtype=torch.float64)
+    except (RuntimeError, TypeError):
+        raise WindlassError(f"device {device!r} has no float64, which training and search need: use cpu") from None
+    return device
 
 
 def save_definition(folder: Path, recipe: Recipe, sides: Sides, format: int = FLOAT32) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from windlass import __version__
 from windlass.commands import (
     bench,
     chat,
@@ -17,6 +16,7 @@ from windlass.commands import (
     evaluate,
     explain,
     generate,
+    info,
     predict,
     quantise,
     recipes,
@@ -25,12 +25,13 @@ from windlass.commands import (
 )
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
+from windlass.core.version import __version__
 
 __all__ = ["app", "main"]
 
 COMMANDS = (
     *(train, evaluate, predict, score, generate, chat, explain),
-    *(compare, bench, quantise, doctor, recipes, demo),
+    *(info, compare, bench, quantise, doctor, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""
 _ORDER = [command.__name__ for command in COMMANDS]

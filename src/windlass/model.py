@@ -15,10 +15,9 @@ from windlass.core.records import Batch, Carry, Memory, Scored
 from windlass.encoders.base import Encoder, VocabularySizes
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.text import RecurrentEncoder
-from windlass.heads.base import Head, LossOptions
+from windlass.heads.base import AllowedTransitions, Head, LossOptions, Wiring
 from windlass.heads.kinds import HeadOptions, WritingOptions
 from windlass.heads.options import TextHeadOptions
-from windlass.heads.wiring import AllowedTransitions, Wiring
 
 
 class ModelOptions(Options):

@@ -61,7 +61,12 @@ def first_variants(union: Any) -> dict[str, Options]:
 
 USUAL = {task: default(task) for task in TASKS}
 TABLE = {"kind": "learned", "size": E}
-LETTERS_OFF = {"characters": {"characters": False}, "each": {"each": {"kind": "words", "characters": False}}}
+PLAINER = {
+    "characters": {"characters": False},
+    "each": {"each": {"kind": "words", "characters": False}},
+    "ngrams": {"ngrams": 0},
+}
+"""What a source leaves out where nothing reads it."""
 
 
 def fitting(task: str, model: dict[str, Any]) -> Recipe | None:
@@ -70,7 +75,7 @@ def fitting(task: str, model: dict[str, Any]) -> Recipe | None:
     for kind in TASKS[task].sources:
         given = usual["source"] if usual["source"]["kind"] == kind else {"kind": kind}
         fields = members(SourceOptions)[kind].model_fields
-        for source in (given, *({**given, **LETTERS_OFF[field]} for field in fields if field in LETTERS_OFF)):
+        for source in (given, *({**given, **PLAINER[field]} for field in fields if field in PLAINER)):
             content = {key: usual[key] for key in ("task", "data", "target")} | {"source": source, "model": model}
             joint = "joint" if source == usual["target"] else "separate"
             with suppress(RecipeError):

@@ -77,7 +77,7 @@ def test_what_is_not_two_texts_is_refused():
     with pytest.raises(DataError, match="the source must be two texts, with a tab between them"):
         PairSource.read(PairOptions(), "a\tb\tc")
     recipe = compose("entail", None)
-    with pytest.raises(DataError, match="train pair 1: the source must be two texts"):
+    with pytest.raises(DataError, match="row 1: the source must be two texts"):
         as_data([("a cat", "yes")], None, recipe)
 
 

@@ -114,7 +114,7 @@ def test_columns_of_sentences_and_trees_are_checked(tmp_path: Path):
     assert len(result.examples) == 1
     assert [f.line for f in result.findings] == [2, 3]
     assert "the words of the tree are not those of the sentence" in result.findings[0].what
-    with pytest.raises(DataError, match="train pair 1: not a tree"):
+    with pytest.raises(DataError, match="first is row 1: not a tree"):
         as_data([("a b", "(X a b")], None, compose("parse", None))
 
 

@@ -9,7 +9,8 @@ from PIL import Image
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
-from windlass.explain.render import Heat, curves, label, sheet
+from windlass.explain.curves import compare_curves, curves, read_rows
+from windlass.explain.render import Heat, label, sheet
 
 SAMPLES = {
     "devanagari": "कानपुर क्षत्रिय ज्ञ श्री ँ ं ः ़ ् ि ी ॉ",
@@ -135,7 +136,7 @@ def test_a_page_is_whole_in_itself_and_holds_every_label_and_number(tmp_path):
     assert ">&amp;</th>" in page
     assert ">क</th>" in page
     assert 'class="mark">end</th>' in page
-    assert 'style="--w:75.0" title="क attends to &lt;: 75.0 %"><span>75</span>' in page
+    assert 'style="--w:75.0" title="क, &lt;: attention 75.0 %"><span>75</span>' in page
     assert '<caption dir="auto">a &lt;b&gt; &amp; c</caption>' in page
     assert "prefers-color-scheme: dark" in page
     assert '"Windlass Devanagari"; src: url(data:font/ttf;base64,' in page
@@ -190,3 +191,19 @@ def test_curves_refuse_what_they_cannot_draw(tmp_path):
         curves([{"epoch": 1}], tmp_path / "x.png")
     with pytest.raises(WindlassError, match=r"name it \.png"):
         curves([{"loss": 1.0}], tmp_path / "x.svg")
+
+
+def test_runs_of_different_metrics_have_a_panel_each(tmp_path):
+    rows = [{"epoch": e, "loss": 3 / e, "dev_loss": 4 / e, "wer": 90 / e, "accuracy": 10.0 * e} for e in range(1, 6)]
+    one = Image.open(compare_curves({"gru": (rows, "wer"), "lstm": (rows, "wer")}, tmp_path / "one.png"))
+    two = Image.open(compare_curves({"gru": (rows, "wer"), "lstm": (rows, "accuracy")}, tmp_path / "two.png"))
+    assert two.height > 1.3 * one.height
+
+
+def test_the_rows_of_a_run_hold_both_losses(tmp_path):
+    (tmp_path / "training").mkdir()
+    log = tmp_path / "training" / "metrics.jsonl"
+    log.write_text('{"epoch": 1, "loss": 2.0, "dev_loss": 2.5, "dev": {"wer": 80.0}, "lr": 0.1}\n')
+    assert read_rows(tmp_path) == [{"epoch": 1, "loss": 2.0, "dev_loss": 2.5, "wer": 80.0}]
+    log.write_text('{"epoch": 1, "loss": 2.0, "dev": {"nats": 2.25}, "lr": 0.1}\n')  # a language model
+    assert read_rows(tmp_path) == [{"epoch": 1, "loss": 2.0, "dev_loss": 2.25, "nats": 2.25}]

@@ -121,6 +121,7 @@ def train(
     save_best: Callable[[nn.Module, dict[str, float]], None] = lambda model, scores: None,
     resume: bool = False,
     seed: int = 1,
+    dev_loss: Callable[[nn.Module], float] | None = None,
     **options: object,
 ) -> FitResult:
     trainer = Trainer(
@@ -134,6 +135,7 @@ def train(
         observer or Silent(),
         save_best,
         seed,
+        dev_loss=dev_loss,
     )
     return trainer.fit(resume)
 

@@ -156,6 +156,30 @@ def test_the_best_by_the_dev_metric_is_kept(tmp_path, higher, best):
     assert torch.equal(newest(tmp_path)[0]["best/w"], saved[-1][1])
 
 
+def kept(tmp_path, scores, losses, **options):
+    """The number of the evaluation that is kept, from 1; higher scores are better."""
+    watcher, left = Recorder(), iter(losses)
+    result = train(
+        tmp_path, watcher, Vector(), evaluate=scores_in_turn(*scores), higher_is_better=True,
+        dev_loss=lambda model: next(left), **{**PLAIN, "epochs": len(scores), **options},
+    )  # fmt: skip
+    assert [row["dev_loss"] for row in watcher.rows] == losses
+    return 1 + [row["step"] for row in watcher.rows].index(result.best_step)
+
+
+def test_ties_of_the_metric_are_broken_by_dev_loss(tmp_path):
+    assert kept(tmp_path / "a", [0, 0, 0, 0], [3.0, 2.0, 1.0, 1.5]) == 3
+    assert kept(tmp_path / "b", [0, 2, 2, 1], [3.0, 2.0, 2.0, 0.5]) == 2
+    assert kept(tmp_path / "c", [1, 2, 3], [1.0, 2.0, 3.0]) == 3  # the metric comes first
+
+
+def test_an_evaluation_in_the_warm_up_does_not_beat_a_later_one_with_lower_loss(tmp_path):
+    warm = {"schedule": {"kind": "constant", "warmup": EPOCH}}
+    assert kept(tmp_path / "a", [2.8, 0.1, 0.3], [3.0, 1.0, 2.0], **warm) == 3
+    assert kept(tmp_path / "b", [2.8, 0.1, 0.3], [3.0, 4.0, 3.5], **warm) == 1
+    assert kept(tmp_path / "c", [2.8, 0.1, 0.3], [3.0, 1.0, 2.0]) == 1
+
+
 def test_a_score_that_is_not_a_number_is_never_better(tmp_path):
     result = train(tmp_path, evaluate=scores_in_turn(math.nan, 5, math.nan), epochs=3)
     assert result.best == {"loss": 5}
@@ -323,7 +347,7 @@ def test_no_data_and_nothing_to_train_are_errors(tmp_path):
 def test_a_warmup_longer_than_the_run_is_reported(tmp_path):
     watcher = Recorder()
     train(tmp_path, watcher, epochs=1, schedule={"kind": "constant", "warmup": 500})
-    assert "schedule.warmup: 500" in watcher.notes[0]
+    assert "train.schedule.warmup: 500" in watcher.notes[0]
 
 
 def test_an_interrupt_before_any_evaluation_leaves_no_best(tmp_path):

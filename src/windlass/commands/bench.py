@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.inputs import input_options, read_inputs
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
-from windlass.inference.bench import SYNTHETIC, Measurement, bench, peak_memory
+
+if TYPE_CHECKING:
+    from windlass.inference.bench import Measurement
 
 
 @app.command("bench")
@@ -37,6 +33,15 @@ def bench_command(
 
     Throughput, latency and memory of greedy search and of the model's own, in float32 and in 8 bits.
     """
+    import torch
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from windlass.bundle import Bundle
+    from windlass.commands.inputs import input_options, read_inputs
+    from windlass.inference.bench import SYNTHETIC, bench, peak_memory
+
     bundle = Bundle.load(folder)
     if threads is not None:
         torch.set_num_threads(threads)

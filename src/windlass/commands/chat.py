@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
-from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, load_bundles, say, search_from_flags
 from windlass.core.errors import WindlassError, visible
-from windlass.data.dialogs import said_before
-from windlass.decoding.options import SearchOptions
-from windlass.inference.predict import predict
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.decoding.options import SearchOptions
 
 PROMPT = "> "
 
@@ -21,6 +22,9 @@ def _replies(
     bundles: list[Bundle], options: SearchOptions | None, lines: Iterator[str], note: Callable[[str], None]
 ) -> Iterator[str]:
     """Reply to every line, given the dialog so far, until the input ends or /quit."""
+    from windlass.data.dialogs import said_before
+    from windlass.inference.predict import predict
+
     data = bundles[0].recipe.data
     turns: list[str] = []
     for number, line in enumerate(lines):
@@ -56,7 +60,7 @@ def chat_command(
     top_p: flags.TopP = None,
     seed: flags.SampleSeed = None,
     block_ngrams: flags.BlockNgrams = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Chat with a dialog model, a line each.
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, say
-from windlass.comparing.candidates import candidates, parse_vary
-from windlass.comparing.compare import run_all
-from windlass.comparing.table import Comparison
+from windlass.commands.shared import TASK_NAMES, app, choose_device, columns, say
 from windlass.core.errors import WindlassError
-from windlass.core.tensors import atomic_write
-from windlass.recipe import setting
-from windlass.tasks import TASKS
+
+if TYPE_CHECKING:
+    from windlass.comparing.table import Comparison
 
 
 @app.command("compare")
@@ -28,7 +23,7 @@ def compare_command(
     recipes: Annotated[
         list[Path] | None, typer.Argument(metavar="RECIPE", help="recipe files (YAML)", show_default=False)
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS))] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASK_NAMES))] = None,
     train: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="training data, instead of the recipes'")
     ] = None,
@@ -48,14 +43,20 @@ def compare_command(
     target: flags.Target = None,
     format: flags.Format = None,
     json_: flags.Json = False,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare recipes: size, training time and metrics.
 
     Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
-    comparison.md, comparison.json and comparison.png.
+    comparison.md, comparison.json, comparison.png and curves.png.
     """
+    from windlass.comparing.candidates import candidates, parse_vary
+    from windlass.comparing.compare import run_all
+    from windlass.comparing.plot import draw_curves
+    from windlass.recipe import setting
+
+    note: Callable[[str], None] = (lambda text: None) if quiet else say
     over: dict[str, Any] = columns(source, target, None, format)
     if train:
         over["train"] = train
@@ -64,11 +65,12 @@ def compare_command(
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
     compared = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or ())
     try:
-        comparison = run_all(compared, _seeds(seeds), out, jobs, quiet, device)
+        comparison = run_all(compared, _seeds(seeds), out, jobs, quiet, choose_device(device, note))
     except KeyboardInterrupt:
         say("interrupted; finished runs are kept: repeat the command to resume")
         raise typer.Exit(130) from None
-    _print(comparison, out, json_)
+    _print(comparison, out, json_, note)
+    draw_curves(comparison, {(c.group, c.name): out / "runs" / c.folder for c in compared}, out / "curves.png")
     if comparison.failed:
         raise WindlassError(
             f"{len(comparison.failed)} of {len(compared) * len(_seeds(seeds))} runs failed: {_first_error(comparison)}"
@@ -90,8 +92,14 @@ def _first_error(comparison: Comparison) -> str:
     return f"{first.name}, seed {first.seed}: {first.error}"
 
 
-def _print(comparison: Comparison, out: Path, json_: bool) -> None:
+def _print(comparison: Comparison, out: Path, json_: bool, note: Callable[[str], None]) -> None:
     """Print a comparison, and write it to its directory."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from windlass.core.tensors import atomic_write
+
     content = json.dumps(comparison.to_json(), ensure_ascii=False)
     if not comparison.trials:
         if json_:
@@ -113,5 +121,5 @@ def _print(comparison: Comparison, out: Path, json_: bool) -> None:
                 *cells, style="bold" if cells[0] == comparison.best(group) and number < len(rows) - 1 else None
             )
         Console(width=140, highlight=False).print(table)
-    say(f"mean ± standard deviation over seeds; all metrics in {out / 'comparison.md'}, drawn in {picture}")
-    say(f"models in {shlex.quote(str(out / 'runs'))}")
+    note(f"mean ± standard deviation over seeds; all metrics in {out / 'comparison.md'}, drawn in {picture}")
+    note(f"models in {shlex.quote(str(out / 'runs'))}")

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from windlass.commands.shared import app
-from windlass.demo.names import SCRIPTS
-from windlass.demo.run import run_demo
-from windlass.training.progress import RichProgress
+
+SCRIPTS = """
+devanagari arabic armenian bengali cyrillic ethiopic georgian greek gurmukhi hangul hebrew katakana thai
+""".split()
+"""The scripts of windlass.demo.names, for the help text."""
 
 
 @app.command()
@@ -24,5 +26,8 @@ def demo(
 
     Trains on real names, evaluates on held-out ones, and draws the attention.
     """
+    from windlass.demo.run import run_demo
+    from windlass.training.progress import RichProgress
+
     if not run_demo(script, minutes, out, seed, RichProgress()):
         raise typer.Exit(130)

@@ -10,12 +10,8 @@ from typing import Annotated
 import typer
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, data_options
-from windlass.core.errors import visible
-from windlass.data.corpus import examine
-from windlass.experiment.data import sides_of
-from windlass.recipe import default, parse
-from windlass.tasks import TASKS
+from windlass.commands.shared import app, columns, say
+from windlass.core.errors import DataError, visible
 
 
 @app.command()
@@ -31,21 +27,35 @@ def doctor(
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
     task: Annotated[
-        str, typer.Option(metavar="NAME", help="task of the data: classify, tag ...; default: text to text")
-    ] = "text",
+        str | None, typer.Option(metavar="NAME", help="task of the data: classify, tag ...; default: by the data")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 1 on any finding")] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="findings of a kind to print")] = 5,
     json_: flags.Json = False,
 ) -> None:
     """Check data for problems before training."""
-    recipe = parse(default(task))
-    options = data_options(columns(source, target, alignment, format, second, header, separator, encoding), recipe)
-    report = examine(files, options, dev, sides_of(recipe), TASKS[task].reader)
+    from windlass.data.corpus import examine
+    from windlass.experiment.data import sides_of
+    from windlass.experiment.recognise import compose_for
+    from windlass.recipe import compose
+    from windlass.tasks import TASKS
+
+    over = columns(source, target, alignment, format, second, header, separator, encoding)
+    try:
+        recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)
+    except DataError as error:
+        if task is not None:
+            raise
+        say(f"the task is not clear: {error}")
+        recipe = compose("text", None, [{"data": over}])
+    report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader)
     if json_:
         content = {
+            "task": recipe.task,
             "train": report.train,
             "dev": report.dev,
             "counts": report.counts,
+            "symbols": report.symbols,
             "findings": [asdict(f) for f in report.findings],
         }
         print(json.dumps(content, ensure_ascii=False))

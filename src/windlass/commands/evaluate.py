@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windlass.baseline import load_baseline
-from windlass.baseline.language import LanguageBaselines, language_metrics
-from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, search_from_flags
 from windlass.core.errors import WindlassError
-from windlass.core.marks import UNK
-from windlass.data.examples import Example
-from windlass.experiment.run import baseline_metrics
-from windlass.explain.confusion import draw_confusion
-from windlass.inference.evaluate import alignment_metrics, evaluate
-from windlass.metrics.likelihood import format_metric
-from windlass.metrics.text import signatures
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.data.examples import Example
 
 
 @app.command("evaluate")
@@ -49,12 +44,22 @@ def evaluate_command(
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="language model: split the text into N rows, which is faster")
     ] = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Evaluate a model on test data.
 
-    Prints the metrics of its task, beside those of a baseline.
+    Prints the metrics of its task, beside those of a baseline; for labels and tags, also those of every label.
     """
+    from windlass.baseline import load_baseline
+    from windlass.baseline.verdict import advise, judge
+    from windlass.commands.tables import labels_table, metrics_table
+    from windlass.core.wording import counted
+    from windlass.experiment.run import baseline_metrics
+    from windlass.explain.confusion import draw_confusion
+    from windlass.inference.evaluate import alignment_metrics, evaluate
+    from windlass.metrics.per_label import KINDS, label_scores
+    from windlass.metrics.text import signatures
+
     started = perf_counter()
     bundles = load_bundles(folder, also, device)
     first = bundles[0]
@@ -81,10 +86,14 @@ def evaluate_command(
         aligned, diagonal = alignment_metrics(first, examples)
         metrics |= aligned
         beside |= diagonal
+    name = baseline.name if baseline else ""
+    verdict = judge(first, metrics, beside, name, result.examples)
+    outputs, references = [p.text for p in result.predictions], [e.targets for e in examples]
     content: dict[str, Any] = {
         "metrics": rounded(metrics),
         "baseline": rounded(beside),
         "baseline_name": baseline.name if baseline else None,
+        "below_baseline": None if verdict is None else verdict.standing == "below",
         "examples": result.examples,
         "unknown": sum(bool(p.unknown) for p in result.predictions),
         "unread": sum(p.places.unread > 0 for p in result.predictions),
@@ -92,17 +101,19 @@ def evaluate_command(
         "search": None if options is None else options.model_dump(mode="json"),
         "models": [str(path) for path in (folder, *(also or []))],
     }
+    labels = label_scores(first.task.target, outputs, references) if first.task.target in KINDS else {}
+    if labels:
+        content["labels"] = {label: rounded(asdict(scores)) for label, scores in labels.items()}
     if "bleu" in result.metrics:
-        content["signatures"] = signatures([p.text for p in result.predictions], [e.targets for e in examples])
+        content["signatures"] = signatures(outputs, references)
     if confusion is not None:
-        draw_confusion([p.text for p in result.predictions], [e.targets for e in examples], confusion)
+        draw_confusion(outputs, references, confusion)
     if json_:
         print(json.dumps(content, ensure_ascii=False))
         return
-    for name, value in metrics.items():
-        against = f"   (baseline {format_metric(name, beside[name])})" if name in beside else ""
-        print(f"{name:10} {format_metric(name, value):>7}{against}")
-    summary = f"{result.examples} examples, {content['seconds']} s"
+    for line in metrics_table(metrics, beside):
+        print(line)
+    summary = f"{counted(result.examples, 'example')}, {content['seconds']} s"
     if baseline is not None:
         summary += f"; baseline: {baseline.name}"
     if content["unknown"]:
@@ -110,21 +121,35 @@ def evaluate_command(
     if content["unread"]:
         summary += f"; {content['unread']} longer than the model reads"
     print(summary)
+    if verdict is not None and verdict.standing != "better":
+        print(verdict.sentence(advise(folder, first)))
     for name, text in content.get("signatures", {}).items():
         print(f"{name}: {text}")
+    for line in labels_table(labels):
+        print(line)
 
 
 def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, json_: bool) -> None:
     """Print the likelihood of texts under a language model, beside its baselines."""
+    from windlass.baseline.language import LanguageBaselines, language_metrics
+    from windlass.baseline.verdict import advise, judge
+    from windlass.commands.tables import table
+    from windlass.core.marks import UNK
+    from windlass.inference.evaluate import evaluate
+    from windlass.metrics.likelihood import format_metric
+
     started = perf_counter()
     result = evaluate(bundles, examples, rows=rows)
     first, texts = bundles[0], [e.target for e in examples]
     baselines = LanguageBaselines.load(folder)
     beside = {} if baselines is None else language_metrics(baselines, first, texts)
+    name = "" if baselines is None else baselines.name
+    best = judge(first, result.metrics, beside.get(name, {}), name, len(texts))
     ids = [n for text in texts for n in first.sides.tokenizer.encode(text)]
     content: dict[str, Any] = {
         "metrics": rounded(result.metrics),
         "baselines": {name: rounded(metrics) for name, metrics in beside.items()},
+        "below_baseline": None if best is None else best.standing == "below",
         "texts": result.examples,
         "tokens": len(ids),
         "unknown": ids.count(UNK),
@@ -134,7 +159,10 @@ def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Exam
     if json_:
         print(json.dumps(content, ensure_ascii=False))
         return
-    print(f"{'':16}" + "".join(f"{name:>12}" for name in result.metrics))
-    for name, metrics in {"model": result.metrics, **beside}.items():
-        print(f"{name:16}" + "".join(f"{format_metric(key, value):>12}" for key, value in metrics.items()))
+    each = {"model": result.metrics, **beside}
+    cells = [[name, *(format_metric(*item) for item in scores.items())] for name, scores in each.items()]
+    for line in table(["", *result.metrics], cells):
+        print(line)
     print(f"{len(ids):,} tokens, {ids.count(UNK):,} of them unknown; {content['seconds']} s")
+    if best is not None and best.standing != "better":
+        print(best.sentence(advise(folder, first)))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.shared import app, never_seen, say, search_from_flags
+from windlass.commands.shared import app, load_bundles, never_seen, say, search_from_flags
 from windlass.core.errors import WindlassError
-from windlass.data.examples import Value
-from windlass.data.sides.document import DocumentSource
-from windlass.data.sides.pair import PairSource
-from windlass.explain.attention import draw, explain, self_attention
-from windlass.explain.render import sheet
+
+if TYPE_CHECKING:
+    from windlass.data.examples import Value
 
 
 @app.command("explain")
@@ -35,13 +32,18 @@ def explain_command(
     inside: Annotated[
         bool, typer.Option("--self-attention", help="draw the self-attention of the encoder instead")
     ] = False,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Draw what a model attends to.
 
     For a document, a page (.html) or picture with sentences and words shaded by their weights.
     """
-    bundle = Bundle.load(folder, device)
+    from windlass.data.sides.document import DocumentSource
+    from windlass.data.sides.pair import PairSource
+    from windlass.explain.attention import draw, explain, self_attention
+    from windlass.explain.render import sheet
+
+    (bundle,) = load_bundles(folder, None, device)
     if inside:
         if any(option is not None for option in (second, target, beam, search)):
             raise WindlassError("--self-attention needs the input alone: leave out --second, --target and the search")

@@ -57,6 +57,6 @@ SampleSeed = Annotated[int | None, typer.Option("--seed", metavar="N", help="sam
 BlockNgrams = Annotated[
     int | None, typer.Option("--block-ngrams", metavar="N", help="never repeat an n-gram of N tokens")
 ]
-Device = Annotated[str, typer.Option("--device", metavar="NAME", help="cpu, cuda, mps ...")]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="cpu, cuda ...; auto: cuda if there is one")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON only")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="print nothing on stderr but errors")]

@@ -8,11 +8,8 @@ from typing import Annotated
 import typer
 
 from windlass.commands import flags
-from windlass.commands.search_flags import search_options
 from windlass.commands.shared import app, load_bundles, never_seen, say
 from windlass.core.errors import WindlassError, visible
-from windlass.decoding.options import Sample
-from windlass.inference.generate import generate
 
 
 @app.command("generate")
@@ -28,12 +25,16 @@ def generate_command(
     block_ngrams: flags.BlockNgrams = None,
     search: Annotated[str | None, typer.Option(metavar="NAME", help="sample or greedy; default: the recipe's")] = None,
     also: flags.Also = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Generate text with a language model.
 
     Tokens are printed as they are generated; the same seed gives the same text.
     """
+    from windlass.commands.search_flags import search_options
+    from windlass.decoding.options import Sample
+    from windlass.inference.generate import generate
+
     bundles = load_bundles(folder, also, device)
     if not bundles[0].task.language_model:
         raise WindlassError(f"{folder}: a model for {bundles[0].task.name}, not a language model: use predict")

@@ -6,13 +6,11 @@ import json
 import sys
 from dataclasses import asdict
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.inputs import PORTION, Input, input_options, portions, read_inputs
 from windlass.commands.shared import (
     MAX_NOTES,
     app,
@@ -25,12 +23,12 @@ from windlass.commands.shared import (
     search_from_flags,
 )
 from windlass.core.errors import WindlassError, visible
-from windlass.core.records import Prediction
-from windlass.data import conll
-from windlass.data.files import STDIN
-from windlass.data.findings import Finding, Findings
-from windlass.data.sides import SideOptions
-from windlass.inference.predict import predict
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.commands.inputs import Input
+    from windlass.core.records import Prediction
+    from windlass.data import conll
 
 
 @app.command("predict")
@@ -56,7 +54,7 @@ def predict_command(
     header: flags.Header = None,
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Predict an output for every line of input.
 
@@ -65,6 +63,12 @@ def predict_command(
     document is a line too: a text, or a JSON list of its sentences. A tagger also takes a CoNLL or CoNLL-U file and
     writes it with its own tags; it splits plain text into words and writes word/TAG.
     """
+    from windlass.commands.inputs import input_options, portions, read_inputs
+    from windlass.data import conll
+    from windlass.data.files import STDIN
+    from windlass.data.sides import SideOptions
+    from windlass.inference.predict import predict
+
     bundles = load_bundles(folder, also, device)
     if bundles[0].task.language_model:
         raise WindlassError(
@@ -118,6 +122,11 @@ def predict_command(
 
 def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, over: dict[str, Any]) -> None:
     """Write a CoNLL file with the model's tags in their column."""
+    from windlass.commands.inputs import PORTION
+    from windlass.data import conll
+    from windlass.data.findings import Finding, Findings
+    from windlass.inference.predict import predict
+
     findings = Findings(strict=False)
     blocks = conll.blocks(file, shape, data_options(over, bundles[0].recipe), findings)
     with closed_pipe_is_the_end():

@@ -9,16 +9,9 @@ from typing import Annotated
 
 import typer
 
-from windlass.baseline import load_baseline, save_baseline
-from windlass.bundle import Bundle
 from windlass.commands import flags
 from windlass.commands.shared import app, say
 from windlass.core.errors import DataError
-from windlass.experiment.data import read_examples
-from windlass.experiment.run import check_folder
-from windlass.inference.evaluate import evaluate
-from windlass.inference.quantise import quantise
-from windlass.metrics.likelihood import format_metric
 
 
 @app.command("quantise")
@@ -34,6 +27,14 @@ def quantise_command(
 
     A quarter of the size, and faster on a CPU. With test data, prints its metrics before and after.
     """
+    from windlass.baseline import load_baseline, save_baseline
+    from windlass.bundle import Bundle
+    from windlass.experiment.data import read_examples
+    from windlass.experiment.run import check_folder
+    from windlass.inference.evaluate import evaluate
+    from windlass.inference.quantise import quantise
+    from windlass.metrics.likelihood import format_metric
+
     check_folder(out, resume=False)
     bundle = Bundle.load(folder)
     small = quantise(bundle)

@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from windlass.commands.shared import app, say
-from windlass.recipe import default, parse
-from windlass.tasks import TASKS
 
 
 @app.command()
@@ -16,6 +14,9 @@ def recipes(
     task: Annotated[str | None, typer.Argument(metavar="TASK", help="print the recipe of this task")] = None,
 ) -> None:
     """List the tasks, or print the recipe of one."""
+    from windlass.recipe import default, parse
+    from windlass.tasks import TASKS
+
     if task is None:
         for name, known in TASKS.items():
             print(f"{name:15} {known.about}; {', '.join((*known.reported_metrics, *known.span_metrics))}")

@@ -6,17 +6,17 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.bundle import Bundle
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, read_file
+from windlass.commands.shared import app, columns, load_bundles, read_file
 from windlass.core.errors import visible
-from windlass.data.examples import Example
-from windlass.inference.likelihood import score_texts
-from windlass.inference.predict import score
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.data.examples import Example
 
 
 @app.command("score")
@@ -31,13 +31,15 @@ def score_command(
     header: flags.Header = None,
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
 ) -> None:
     """Score given outputs by their log probability.
 
     One line per example: its log probability and the output.
     """
-    bundle = Bundle.load(folder, device)
+    from windlass.inference.predict import score
+
+    (bundle,) = load_bundles(folder, None, device)
     examples = read_file(
         bundle, file, columns(source, target, None, format, second, header, separator, encoding)
     ).examples
@@ -53,6 +55,8 @@ def score_command(
 
 def _score_texts(bundle: Bundle, examples: Sequence[Example], json_: bool) -> None:
     """Print the log probability of every text or, as JSON, of every token."""
+    from windlass.inference.likelihood import score_texts
+
     for example, scored in zip(examples, score_texts(bundle, [e.target for e in examples]), strict=True):
         if json_:
             content = {

@@ -1,25 +1,36 @@
-"""What commands share: the application, messages, and reading data as a model's recipe says."""
+"""What commands share: the application, messages, and reading data as a model's recipe says.
+
+Every command imports what it needs when it runs, so that help, completion and usage errors do not wait for torch.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from windlass.bundle import Bundle
-from windlass.commands.search_flags import flag_of, search_options
 from windlass.core.errors import RecipeError, WindlassError, visible
-from windlass.data.readers import DataOptions, ReadResult
-from windlass.decoding.options import SearchOptions
-from windlass.experiment.data import read_examples
-from windlass.recipe import Recipe, parse
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.data.readers import DataOptions, ReadResult
+    from windlass.decoding.options import SearchOptions
+    from windlass.recipe import Recipe
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+TASK_NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "recipe" / "defaults").glob("*.yaml"))
+"""The tasks, for help texts; `windlass.tasks` knows them too, but imports the world."""
 
 MAX_NOTES = 5
 """Notes of a kind that are printed one by one; the rest are counted."""
@@ -82,9 +93,26 @@ def data_options(columns: dict[str, Any], base: Recipe | None = None) -> DataOpt
     >>> data_options({"source": "2"}).source
     2
     """
+    from windlass.data.readers import DataOptions
+    from windlass.recipe import parse
+
     own = {} if base is None else base.data.model_dump(mode="json", include=set(DataOptions.model_fields))
     whole = {} if base is None else base.model_dump(mode="json")
     return parse(whole | {"data": own | columns}, "options").data
+
+
+def choose_device(name: str, note: Callable[[str], None]) -> str:
+    """Return the device that --device names, and note it unless it is the cpu.
+
+    >>> choose_device("cpu", print)
+    'cpu'
+    """
+    from windlass.bundle import check_device
+
+    device = check_device(name)
+    if device != "cpu":
+        note(f"device: {device}")
+    return device
 
 
 def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bundle]:
@@ -94,6 +122,9 @@ def load_bundles(folder: Path, also: list[Path] | None, device: str) -> list[Bun
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
+    from windlass.bundle import Bundle
+
+    device = choose_device(device, say)
     return [Bundle.load(path, device) for path in (folder, *(also or []))]
 
 
@@ -101,12 +132,16 @@ def read_file(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
     """Read a data file as the model's own data, overridden by `columns`, and print what is wrong with it.
 
     >>> import tempfile
+    >>> from windlass.bundle import Bundle
     >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
     >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
     >>> _ = path.write_text("ab\\tba\\n")
     >>> read_file(Bundle.new(Recipe(), Sides.tiny()), str(path), {"source": "2", "target": "1"}).examples[0].source
     'ba'
     """
+    from windlass.experiment.data import read_examples
+
     result = read_examples(bundle.recipe, file, data_options(columns, bundle.recipe))
     for finding in result.findings[:MAX_NOTES]:
         say(str(finding))
@@ -118,10 +153,14 @@ def read_file(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
 def search_from_flags(bundle: Bundle, kind: str | None, **flags: Any) -> SearchOptions | None:
     """Return the model's search, overridden by flags; None for a model that writes no text.
 
+    >>> from windlass.bundle import Bundle
     >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
     >>> search_from_flags(Bundle.new(Recipe(), Sides.tiny()), None, size=3).size
     3
     """
+    from windlass.commands.search_flags import flag_of, search_options
+
     if bundle.recipe.search is not None:
         return search_options(bundle.recipe.search, kind=kind, **flags)
     unused = [flag_of(name) for name, value in {"kind": kind, **flags}.items() if value is not None]

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import shorten
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.bundle import Bundle, load_definition
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, say
+from windlass.commands.shared import TASK_NAMES, app, choose_device, columns, say
 from windlass.core.errors import WindlassError
-from windlass.core.program import program
-from windlass.data.examples import Value, as_text
-from windlass.experiment.data import read_data
-from windlass.experiment.recognise import compose_for
-from windlass.experiment.run import Outcome, apply_suggestions, check_folder, run
-from windlass.experiment.vectors import with_vectors
-from windlass.metrics.likelihood import format_metric
-from windlass.recipe import compose, merge, override, parse, setting
-from windlass.tasks import TASKS
-from windlass.training.observe import Observer, Silent
-from windlass.training.progress import RichProgress, format_duration
+
+if TYPE_CHECKING:
+    from windlass.bundle import Bundle
+    from windlass.training.observe import Observer
 
 
 @app.command()
 def train(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASKS) + "; default: by the data")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"{', '.join(TASK_NAMES)}; default: by the data")
+    ] = None,
     recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="recipe file (YAML)")] = None,
     train_files: Annotated[
         list[str] | None, typer.Option("--train", metavar="FILE", help="training data; repeatable")
@@ -61,8 +55,11 @@ def train(
     separator: flags.Separator = None,
     encoding: flags.Encoding = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse data with any finding")] = False,
-    device: flags.Device = "cpu",
+    device: flags.Device = "auto",
     quiet: flags.Quiet = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="print the whole recipe and every finding in the data")
+    ] = False,
 ) -> None:
     """Train a model.
 
@@ -70,6 +67,22 @@ def train(
     data. For more control, name a task (`windlass train --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see
     `windlass recipes`), and override it with --set.
     """
+    from windlass.bundle import Bundle, load_definition
+    from windlass.commands.outcome import outcome_lines
+    from windlass.core.program import program
+    from windlass.experiment.data import read_data
+    from windlass.experiment.recognise import compose_for, spell_words
+    from windlass.experiment.run import apply_suggestions, check_folder, run
+    from windlass.experiment.vectors import with_vectors
+    from windlass.recipe import compose, merge, override, parse, setting
+    from windlass.tasks import TASKS
+    from windlass.training.observe import Silent
+    from windlass.training.progress import RichProgress
+
+    if quiet and verbose:
+        raise WindlassError("--quiet and --verbose: choose one")
+    note: Callable[[str], None] = (lambda text: None) if quiet else say
+    device = choose_device(device, note)
     settings = [setting(text) for text in set_ or []]
     named = {"train.epochs": epochs, "train.optimiser.lr": lr, "train.batch_tokens": batch_tokens, "seed": seed}
     settings += [override(key, value) for key, value in named.items() if value is not None]
@@ -100,23 +113,30 @@ def train(
             kept = start.recipe.model_dump(mode="json") | {"data": {}}
             composed = compose(start.recipe.task, None, [kept, *over])
         else:
-            composed = compose_for(task, recipe, over, (lambda text: None) if quiet else say)
+            composed = compose_for(task, recipe, over, note)
         if vectors is not None:
             composed = with_vectors(composed, vectors)
         if not overwrite:
             check_folder(out, resume=False)  # before a long report
         data = read_data(composed)
-        if not quiet:
-            say(data.report.render())
-        if not quiet and composed.data.dev is None:
-            say(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
+        note(data.report.render(limit=sys.maxsize if verbose else 5))
+        if composed.data.dev is None:
+            note(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
         if not (task or recipe or base) and composed.task == "text":
-            composed = apply_suggestions(composed, data, settings, say)
+            composed = apply_suggestions(composed, data, settings, note)
+        elif not (recipe or base):
+            composed = spell_words(composed, data.train, settings, note)
+    if verbose:
+        note(composed.to_yaml())
     if overwrite:
-        delete_model(out, say)
+        delete_model(out, note)
     started = perf_counter()
     outcome = run(composed, data, out, observer, resume, start, device)
-    _print_outcome(outcome, out, perf_counter() - started, data.dev[0].source)
+    if outcome.fit.reason == "interrupted":
+        say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
+        raise typer.Exit(130)
+    for line in outcome_lines(outcome, out, perf_counter() - started, data.dev[0].source):
+        note(line)
 
 
 def delete_model(folder: Path, note: Callable[[str], None]) -> None:
@@ -132,35 +152,3 @@ def delete_model(folder: Path, note: Callable[[str], None]) -> None:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     note(f"{folder}: deleting the model that is there ({size / 1e6:.1f} MB)")
     shutil.rmtree(folder)
-
-
-def _print_outcome(outcome: Outcome, out: Path, seconds: float, example: Value) -> None:
-    result = outcome.fit
-    if result.reason == "interrupted":
-        say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
-        raise typer.Exit(130)
-    assert outcome.dev is not None
-    metrics, baseline = (
-        "  ".join(f"{name} {format_metric(name, value)}" for name, value in scores.items())
-        for scores in (outcome.dev.metrics, outcome.baseline_metrics)
-    )
-    say(f"done in {format_duration(seconds)} ({result.steps} steps, best at step {result.best_step})")
-    say(f"dev  {metrics}   [baseline, {outcome.baseline.name}: {baseline}]")
-    folder = shlex.quote(str(out))
-    whole = as_text(example)
-    text = shlex.quote(whole if len(whole) <= 120 else shorten(whole, 80, placeholder=" ..."))
-    say(f"model in {out}; next:")
-    if outcome.bundle.task.language_model:
-        say(f"  {program()} generate {folder} --length 500")
-        say(f"  {program()} evaluate {folder} test.txt")
-        return
-    columns = [shlex.quote(column) for column in outcome.bundle.sides.source.columns(example)]
-    if len(columns) == 2:
-        first, second = columns
-        say(f"  printf '%s\\t%s\\n' {first} {second} | {program()} predict {folder}")
-        say(f"  {program()} explain {folder} {first} --second {second} --out words.png")
-        say(f"  {program()} evaluate {folder} test.tsv")
-        return
-    say(f"  echo {text} | {program()} predict {folder}")
-    say(f"  {program()} explain {folder} {text} --out attention.png")
-    say(f"  {program()} evaluate {folder} test.tsv")

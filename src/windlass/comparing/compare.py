@@ -39,7 +39,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     quiet: bool = False,
-    device: str = "cpu",
+    device: str = "auto",
 ) -> Comparison:
     """Train every recipe with every seed on the same data, and compare size, time and score.
 
@@ -113,7 +113,7 @@ def run_all(
     out: Path,
     jobs: int = 1,
     quiet: bool = False,
-    device: str = "cpu",
+    device: str = "auto",
     in_memory: Data | None = None,
 ) -> Comparison:
     """Train every candidate with every seed, from data in files or in memory; save everything to one folder.

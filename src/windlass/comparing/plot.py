@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
+from windlass.explain.curves import compare_curves, read_rows
 from windlass.explain.render import GREY, INK, save
 from windlass.metrics import higher_is_better
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from windlass.comparing.table import CandidateRow
+    from windlass.comparing.table import CandidateRow, Comparison
     from windlass.comparing.trial import Trial
 
 COLOURS = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a", "#8c6d31", "#17becf")
@@ -82,3 +83,17 @@ def _panel(
     axes.set_xlim(0, 1.2 * longest / unit)
     axes.grid(color="#e3e8ed")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_curves(comparison: Comparison, folders: Mapping[tuple[str, str], Path], path: Path) -> Path | None:
+    """Draw the training curves of all runs in one picture; `folders` hold the runs of a group and name, by seed.
+
+    >>> from windlass.comparing.table import Comparison
+    >>> draw_curves(Comparison(()), {}, Path("curves.png"))
+    """
+    runs = {}
+    for trial in comparison.trials:
+        folder = folders[trial.group, trial.name] / str(trial.seed)
+        if (folder / "training").is_dir():  # a finished run may have been deleted
+            runs[f"{trial.group} {trial.name}, seed {trial.seed}".strip()] = read_rows(folder), trial.metric
+    return compare_curves(runs, path) if runs else None

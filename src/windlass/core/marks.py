@@ -3,3 +3,6 @@
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 MARKS = ("<pad>", "<unk>", "<s>", "</s>")
 """Their names: padding, unknown token, beginning and end of sequence."""
+
+BUCKETS = 2**15
+"""Buckets that n-grams are hashed into."""

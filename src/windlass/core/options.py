@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
@@ -33,6 +33,7 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+    part: ClassVar[Any]  # the class that the options build, if they are nested in one (see `Part`)
 
     @field_validator("*")
     @classmethod
@@ -78,6 +79,22 @@ class Options(BaseModel):
             elif name not in settings and type(value) is int and value > LARGEST_TINY:
                 settings[name] = TINY_SIZE
         return cls(**settings)
+
+
+class Part:
+    """The base of parts that a recipe names by the `kind` of their nested `Options`, which know their part.
+
+    >>> class Layer(Part):
+    ...     class Options(Options):
+    ...         size: int = 4
+    >>> Layer.Options().part is Layer
+    True
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "Options" in vars(cls):
+            vars(cls)["Options"].part = cls
 
 
 def _expand_shorthand(value: Any) -> Any:

@@ -9,14 +9,17 @@ import sys
 
 
 def program() -> str:
-    """Return the command to print in hints: `windlass`, or its path if it is not on PATH.
+    """Return the command to print in hints: `windlass` if it is on PATH, otherwise as it was typed.
 
-    `make demo`, for example, runs `windlass` from an environment that is not activated.
+    `make demo`, for example, runs `.venv/bin/windlass` from an environment that is not activated.
 
     >>> program()  # outside of the CLI
     'windlass'
     """
     path = sys.argv[0]
-    if shutil.which("windlass") or not os.path.isfile(path) or "windlass" not in os.path.basename(path):
+    folder, name = os.path.split(path)
+    if shutil.which("windlass") or not os.path.isfile(path):
         return "windlass"
-    return shlex.quote(os.path.relpath(path))
+    if name == "__main__.py" and os.path.basename(folder) == "windlass":
+        return "python -m windlass"
+    return shlex.quote(path) if "windlass" in name else "windlass"

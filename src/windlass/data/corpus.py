@@ -11,7 +11,8 @@ from windlass.core.errors import DataError
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
 from windlass.data.examples import Example, Place, aside, frozen, split
-from windlass.data.findings import Finding
+from windlass.data.findings import Finding, Findings, tally
+from windlass.data.frames import as_frame, read_columns
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.data.sides import CellError, SideOptions
@@ -42,13 +43,20 @@ class CorpusReader(ABC):
     ) -> ReadResult:
         """Read a file. Running text is read `whole`, or line by line; `keep` holds examples in memory or on disk."""
 
-    @abstractmethod
-    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        """Make examples of data in memory: pairs, or texts."""
+    def columns(self, options: DataOptions, sides: SideOptions) -> dict[str, int | str | None]:
+        """The columns that a table must have, by the part of an example; those that are not chosen are None."""
+        second = {"second": options.second} if sides.source_side.texts > 1 else {}
+        return {"source": options.source, **second, "target": options.target}
 
-    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    @abstractmethod
+    def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
+        """Make examples of data in memory: a table, pairs, or texts. Rows that cannot be used are skipped."""
+
+    def survey(
+        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+    ) -> Report:
         """Report on data that has been read."""
-        return survey(train, dev)
+        return survey(train, dev, None if sides is None else sides.target_side)
 
     @abstractmethod
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
@@ -56,7 +64,7 @@ class CorpusReader(ABC):
 
     def amount(self, dev: Sequence[Example]) -> str:
         """How much was set aside, for people."""
-        return f"{len(dev):,} of the examples are"
+        return f"{len(dev):,} of the examples {'is' if len(dev) == 1 else 'are'}"
 
     @property
     def in_memory(self) -> CorpusReader:
@@ -75,10 +83,16 @@ class _Examples(CorpusReader):
     ) -> ReadResult:
         return read(path, options, sides, keep)
 
-    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        if any(isinstance(item, str) for item in items):
-            raise DataError("give pairs of a source and a target; a list of texts is for task lm")
-        return ReadResult(tuple(_pair(item, Place(name, n), sides) for n, item in enumerate(items, 1)), ())
+    def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
+        options = options or DataOptions()
+        rows = read_columns(as_frame(items, name), self.columns(options, sides), name)
+        examples, found = list[Example](), Findings(strict=options.strict)
+        for n, row in enumerate(rows, 1):
+            try:
+                examples.append(_pair(row, Place(name, n), sides))
+            except CellError as error:
+                found.add(Finding(name, n, error.kind, str(error), "skipped"))
+        return _some_usable(ReadResult(tuple(examples), tuple(found.entries), beyond=found.beyond))
 
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         share = _share(fraction, len(examples))
@@ -87,16 +101,25 @@ class _Examples(CorpusReader):
         return split(examples, share, SPLIT_SEED)
 
 
-def _pair(item: Any, place: Place, sides: SideOptions) -> Example:
-    try:
-        source, target = sides.read_source(frozen(item[0])), sides.read_target(frozen(item[1]))
-        if sides.source_side.blank(source):
-            raise CellError("blank", "the source is blank: leave it out")
-        if sides.target_side.blank(target):
-            raise CellError("blank", "the target is blank: leave it out")
-        return sides.match(Example(source, (target,), None, place))
-    except CellError as error:
-        raise DataError(f"{place.file} pair {place.line}: {error}") from None
+def _pair(row: dict[str, Any], place: Place, sides: SideOptions) -> Example:
+    cell = (row["source"], row["second"]) if "second" in row else row["source"]
+    source = sides.read_source(frozen(cell))
+    answers = sides.target_side.answers(list(row["target"]) if isinstance(row["target"], tuple) else row["target"])
+    targets = [sides.read_target(frozen(answer)) for answer in answers]
+    if sides.source_side.blank(source):
+        raise CellError("blank", "the source is blank")
+    if any(map(sides.target_side.blank, targets)):
+        raise CellError("blank", "the target is blank")
+    return sides.match(Example(source, tuple(dict.fromkeys(targets)), None, place))
+
+
+def _some_usable(result: ReadResult) -> ReadResult:
+    if result.findings and not result.examples:
+        first = result.findings[0]
+        raise DataError(
+            f"{first.file}: no usable row, {tally(result.findings)}; first is row {first.line}: {first.what}"
+        )
+    return result
 
 
 @final
@@ -108,8 +131,8 @@ class _Dialogs(CorpusReader):
     ) -> ReadResult:
         return read_dialogs(path, options, sides)
 
-    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        return self.in_memory.from_memory(items, name, sides)
+    def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
+        return self.in_memory.from_memory(items, name, sides, options)
 
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
         return split(examples, _share(fraction, len(examples)), SPLIT_SEED, [str(e.place) for e in examples])
@@ -128,12 +151,17 @@ class _RunningText(CorpusReader):
             raise DataError(f"{', '.join(map(str, path))}: running text is one file, not several side by side")
         return read_texts(path, options, whole)
 
-    def from_memory(self, items: Sequence[Any], name: str, sides: SideOptions) -> ReadResult:
-        if not all(isinstance(item, str) for item in items):
-            raise DataError("a language model learns from texts, not from pairs: give a list of texts")
-        return from_memory(items, name)
+    def columns(self, options: DataOptions, sides: SideOptions) -> dict[str, int | str | None]:
+        return {"target": options.target}
 
-    def survey(self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
+    def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
+        options = options or DataOptions()
+        rows = read_columns(as_frame(items, name), self.columns(options, sides), name)
+        return _some_usable(from_memory((row["target"] for row in rows), name, options.strict))
+
+    def survey(
+        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+    ) -> Report:
         return survey_texts(train, dev)
 
     def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
@@ -180,7 +208,7 @@ def examine(
             return _refused(path, error)
 
     held = [] if dev is None else [tried(dev, tuple)]
-    return reader.survey([tried(path, keep) for path in paths], held)
+    return reader.survey([tried(path, keep) for path in paths], held, sides)
 
 
 def _refused(path: DataPath, error: DataError) -> ReadResult:

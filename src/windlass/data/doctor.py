@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
+from windlass.core.wording import counted
 from windlass.data import findings
-from windlass.data.examples import Example, Place, as_text
+from windlass.data.examples import Example, Place, Value, as_text
 from windlass.data.findings import Action, Finding, Findings
 from windlass.data.readers import ReadResult
 from windlass.data.repeats import RepeatFinder
+from windlass.data.sides import TargetSide
 from windlass.data.store import View
 
+SHOWN, MOST = 3, 100_000
+"""Examples that are shown, and that are judged as a whole."""
 RARE = 2  # a character seen at most so often has little chance of being learned
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Characters a side: the shortest, the middle, the one that 95 % stay below, and the longest.
+    """Characters a side: the shortest, the median, the 95th percentile, and the longest.
 
     >>> str(Lengths.of(["a", "bb", "ccc"]))
-    'from 1 to 3 characters, half up to 2, 95 % up to 3'
+    'median 2 characters, 95th percentile 3, from 1 to 3'
     """
 
     shortest: int
@@ -44,7 +48,10 @@ class Lengths:
         return cls(*(sizes[int(np.searchsorted(upto, place, side="right"))] for place in places))
 
     def __str__(self) -> str:
-        return f"from {self.shortest} to {self.longest} characters, half up to {self.median}, 95 % up to {self.most}"
+        return (
+            f"median {self.median:,} character{'s' if self.median != 1 else ''}, 95th percentile {self.most:,}, "
+            f"from {self.shortest:,} to {self.longest:,}"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,11 @@ class Report:
 
     >>> report = survey([ReadResult((Example("cat", ("k",), None, Place("pairs.tsv", 1)),), ())])
     >>> print(report.render())
-    1 training examples
-      source: from 3 to 3 characters, half up to 3, 95 % up to 3
-      target: from 1 to 1 characters, half up to 1, 95 % up to 1
+    1 training example
+      source: median 3 characters, 95th percentile 3, from 3 to 3
+      target: median 1 character, 95th percentile 1, from 1 to 1
+    first rows, as they are understood:
+      'cat' -> 'k'
     4 characters seen at most 2 times:
       'c' U+0063 LATIN SMALL LETTER C: 1 in the source, first at pairs.tsv:1
       'a' U+0061 LATIN SMALL LETTER A: 1 in the source, first at pairs.tsv:1
@@ -92,6 +101,9 @@ class Report:
     rare: tuple[RareCharacter, ...]
     notes: tuple[str, ...]
     beyond: Mapping[tuple[str, Action], int] = field(default_factory=dict)  # findings that were only counted
+    symbols: Mapping[str, int] = field(default_factory=dict)  # labels or tags of the training data
+    rows: tuple[str, ...] = ()  # the first examples
+    title: str | None = None  # of data that is not examples
 
     @property
     def counts(self) -> dict[str, int]:
@@ -108,11 +120,16 @@ class Report:
 
     def render(self, limit: int = 5) -> str:
         """The report as text, with at most `limit` findings of a kind written out."""
-        out = [f"{self.train} training examples" + (f", {self.dev} dev examples" if self.dev else "")]
+        title = counted(self.train, "training example") + (f", {counted(self.dev, 'dev example')}" if self.dev else "")
+        out = [self.title or title]
         out += [f"  {side}: {lengths}" for side, lengths in self.lengths.items()]
+        if self.symbols:
+            out.append(f"  {len(self.symbols):,} different: {_shares(self.symbols)}")
+        if self.rows:
+            out += ["first rows, as they are understood:", *(f"  {row}" for row in self.rows)]
         out += [f"assumed: {note}" for note in self.notes]
         if self.rare:
-            out.append(f"{len(self.rare)} characters seen at most {RARE} times:")
+            out.append(f"{counted(len(self.rare), 'character')} seen at most {RARE} times:")
             out += _clipped([str(rare) for rare in self.rare], limit)
         groups: dict[tuple[Action, str], list[Finding]] = {}
         for finding in self.findings:
@@ -125,6 +142,18 @@ class Report:
         if not self.findings:
             out.append("nothing wrong was found")
         return "\n".join(out)
+
+
+def _shares(symbols: Mapping[str, int], most: int = 8) -> str:
+    """How often each label occurs, the most frequent first."""
+    whole, ordered = sum(symbols.values()), Counter(symbols).most_common()
+    told = ", ".join(f"{name} {count:,} ({count / whole:.0%})" for name, count in ordered[:most])
+    return f"{told}, and {len(ordered) - most} more" if len(ordered) > most else told
+
+
+def _short(value: Value) -> str:
+    text = as_text(value)
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
@@ -185,8 +214,29 @@ def rare_characters(
     return found
 
 
-def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
-    """Report on files that have been read.
+def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool) -> Iterator[tuple[str, str]]:
+    """What is odd about the targets as a whole: the kind of the finding, and what it says."""
+    count = len(train)
+    sources, targets = len({e.text for e in train}), len({as_text(e.target) for e in train})
+    if count < 20:
+        return
+    if symbols and len(symbols) == 1:
+        yield "one label", f"every target is {next(iter(symbols))!r}: there is nothing to learn"
+    elif symbols and not per_place and sources <= count / 5 and targets > count / 2:
+        yield "swapped columns", f"{targets:,} different targets for {sources:,} sources: swap --source and --target"
+    elif symbols and not per_place and targets > count / 2:
+        yield "labels differ", f"{targets:,} different labels in {count:,} examples: if they are texts, set --task text"
+    elif not symbols and targets <= count / 10 and targets < 100:
+        yield (
+            "few targets",
+            f"{targets:,} different targets in {count:,} examples: if they are labels, set --task classify",
+        )
+
+
+def survey(
+    train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), target: type[TargetSide] | None = None
+) -> Report:
+    """Report on files that have been read; the side of the target says whether there are labels to count.
 
     >>> both = [ReadResult((Example("a", ("x",), None, Place(f, 1)),), ()) for f in ("train.tsv", "dev.tsv")]
     >>> survey(both[:1], both[1:]).counts
@@ -201,10 +251,19 @@ def survey(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Repor
     _leaks(learned, held, found)
     count = sum(map(len, learned))
     lengths = {}
+    symbols: Counter[str] = Counter()
+    rows: list[str] = []
     if count:
         lengths["source"] = Lengths.of(e.text for e in chain.from_iterable(learned))
         lengths["target"] = Lengths.of(as_text(t) for e in chain.from_iterable(learned) for t in e.targets)
+        if target is not None:
+            symbols.update(s for e in chain.from_iterable(learned) for s in target.symbols_in(e.target))
+            odd = _suspicions([*islice(chain.from_iterable(learned), MOST)], symbols, target.per_place)
+            file = learned[0][0].place.file
+            findings += [Finding(file, 0, kind, what, "kept") for kind, what in odd]
+        rows = [f"{_short(e.source)} -> {_short(e.target)}" for e in islice(chain.from_iterable(learned), SHOWN)]
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)
     rare = tuple(rare_characters(learned))
-    return Report(count, len(held), lengths, (*findings, *found.entries), rare, notes, beyond)
+    every = (*findings, *found.entries)
+    return Report(count, len(held), lengths, every, rare, notes, beyond, symbols, tuple(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -63,16 +63,21 @@ def _unusable(line: str, options: DataOptions) -> tuple[str, str] | None:
     return None
 
 
-def from_memory(texts: Sequence[str], name: str) -> ReadResult:
-    """Texts in memory as examples.
+def from_memory(texts: Iterable[object], name: str, strict: bool = False) -> ReadResult:
+    """Texts in memory as examples, without those that are blank.
 
-    >>> from_memory(["to be"], "train").examples[0].target
+    >>> from_memory(["to be", ""], "train").examples[0].target
     'to be'
     """
+    examples, found = list[Example](), Findings(strict=strict)
     for n, text in enumerate(texts, 1):
-        if not text.strip():
-            raise DataError(f"{name} text {n}: it is blank: leave it out")
-    return ReadResult(tuple(Example("", (text,), None, Place(name, n)) for n, text in enumerate(texts, 1)), ())
+        if isinstance(text, str) and text.strip():
+            examples.append(Example("", (text,), None, Place(name, n)))
+        elif text is None or isinstance(text, str):
+            found.add(Finding(name, n, "blank", "the text is blank", "skipped"))
+        else:
+            found.add(Finding(name, n, "not text", f"it is not text but {type(text).__name__}", "skipped"))
+    return ReadResult(tuple(examples), tuple(found.entries), beyond=found.beyond)
 
 
 def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Example], list[Example]]:
@@ -116,8 +121,12 @@ def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) ->
     learned = [e for result in train for e in result.examples]
     held = [e for result in dev for e in result.examples]
     findings = tuple(finding for result in (*train, *dev) for finding in result.findings)
-    lengths = {"text": Lengths.of(e.target for e in learned)} if learned else {}
-    return Report(len(learned), len(held), lengths, findings, tuple(rare_characters([learned], ("target",))), ())
+    lines = [line for e in learned for line in e.target.splitlines() if line.strip()]
+    lengths = {"lines": Lengths.of(lines)} if lines else {}
+    words, characters = sum(len(line.split()) for line in lines), sum(len(e.target) for e in learned)
+    title = f"running text of {characters:,} characters: {words:,} words on {len(lines):,} lines"
+    rare = tuple(rare_characters([learned], ("target",)))
+    return Report(len(learned), len(held), lengths, findings, rare, (), title=title)
 
 
 def joined_ids(texts: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

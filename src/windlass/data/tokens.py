@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from windlass.core.fitting import Gives, Needs, Refuses, Term
+from windlass.core.fitting import Gives, Needs, Offers, Refuses, Term
 from windlass.core.options import Options, named
 
 
@@ -122,8 +122,12 @@ class TextOptions(Options):
         "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
     )
     lowercase: bool = Field(False, description="lowercase the text first")
+    ngrams: int = Field(0, ge=0, le=5, description="longest n-grams, hashed, that model.head.wide reads; 0: none")
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
+        if self.ngrams:
+            yield Gives(f"{at} ngrams")
+            yield Offers(f"{at} ngrams", f"{at}.ngrams are read by model.head.wide: set that, or {at}.ngrams: 0")
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)

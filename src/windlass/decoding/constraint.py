@@ -38,13 +38,7 @@ _OTHER, _OPEN, _CLOSE, _WORD, _TAG, _END = range(6)
 
 
 @dataclass(frozen=True)
-class TreeState(Record):
-    """The state of each hypothesis in its tree.
-
-    >>> TreeState(*(torch.zeros(2, dtype=torch.long),) * 6).select(torch.tensor([1])).depth.shape
-    torch.Size([1])
-    """
-
+class _TreeState(Record):
     depth: Tensor  # (N,) open constituents
     words: Tensor  # (N,) words that are still to come
     left: Tensor  # (N,) tokens that are still allowed, with the end mark
@@ -84,14 +78,14 @@ class WellFormed:
         self.shortest = self.words + 3
         self.labelled = bool(((self.kinds == _CLOSE) & (self.labels >= 0)).any())
 
-    def begin(self, limits: Tensor) -> TreeState:
+    def begin(self, limits: Tensor) -> _TreeState:
         """The state before the first bracket."""
         nothing = torch.zeros_like(self.words)
         no = nothing > 0
         deep = int(limits.max()) if self.labelled and limits.numel() else 0
-        return TreeState(nothing, self.words, limits, no, no, nothing.new_zeros(len(self.words), deep))
+        return _TreeState(nothing, self.words, limits, no, no, nothing.new_zeros(len(self.words), deep))
 
-    def allowed(self, state: TreeState) -> Tensor:
+    def allowed(self, state: _TreeState) -> Tensor:
         """By the kind of the token and, for a labelled closing token, by its label."""
         inside, pending = state.depth > 0, state.words > 0
         room = state.left >= state.words + state.depth + 3  # for its two brackets, the open ones, and the end mark
@@ -112,7 +106,7 @@ class WellFormed:
             allowed = allowed & ((self.kinds != _CLOSE) | (self.labels == open_))
         return allowed
 
-    def step(self, state: TreeState, tokens: Tensor) -> TreeState:
+    def step(self, state: _TreeState, tokens: Tensor) -> _TreeState:
         """Update the counts; those of finished hypotheses are clamped, as their tokens are arbitrary."""
         kind = self.kinds[tokens]
         opens, leaves = kind == _OPEN, (kind == _WORD) | (kind == _TAG)
@@ -120,7 +114,7 @@ class WellFormed:
         if self.labelled:
             at = state.depth[:, None].clamp(max=labels.size(1) - 1)
             labels = labels.scatter(1, at, torch.where(opens, self.labels[tokens], labels.gather(1, at)[:, 0])[:, None])
-        return TreeState(
+        return _TreeState(
             (state.depth + opens.long() - (kind == _CLOSE).long()).clamp(min=0),
             (state.words - leaves.long()).clamp(min=0),
             state.left - 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,57 +24,31 @@ class Decoder(Protocol):
         """Return log probabilities (N, V), the new state, and attention (N, S)."""
 
 
-@runtime_checkable
-class OwnsOutput(Protocol):
-    """A decoder that returns new log probabilities at every step, which the caller may overwrite."""
-
-    owns_output: bool
-
-
-def for_inference(head: Decoder, int8: bool = False) -> Decoder:
-    """The inference form of a head, in 8 bits if `int8`; the head itself in training, or if it offers none.
-
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
-    >>> for_inference(head) is head, for_inference(head.eval()) is head
-    (True, False)
-    """
-    return (fast.inference(head, int8) or head) if isinstance(head, fast.OffersInference) else head
-
-
 @dataclass(frozen=True)
-class SearchState(Record):
-    """The state of a search in every model of an ensemble.
-
-    >>> from windlass.core.records import Padded
-    >>> state = SearchState((), (Padded.of([[5], [6]]),))
-    >>> state.widen(2).reorder(torch.tensor([0, 0, 3, 2])).states[0].values.tolist()
-    [[5], [5], [6], [6]]
-    """
+class _SearchState(Record):
+    """The state of a search in every model of an ensemble."""
 
     sources: tuple[Any, ...]
     states: tuple[Any, ...]
 
-    def reorder(self, hypotheses: Tensor) -> SearchState:
+    def reorder(self, hypotheses: Tensor) -> _SearchState:
         """Continue each hypothesis from another one of its sentence."""
-        return SearchState(self.sources, tuple(s.select(hypotheses) for s in self.states))
+        return _SearchState(self.sources, tuple(s.select(hypotheses) for s in self.states))
 
-    def keep(self, sentences: Tensor, hypotheses: Tensor) -> SearchState:
+    def keep(self, sentences: Tensor, hypotheses: Tensor) -> _SearchState:
         """Keep some of the sentences, and their hypotheses."""
         sources = tuple(s.select(sentences) for s in self.sources)
-        return SearchState(sources, tuple(s.select(hypotheses) for s in self.states))
+        return _SearchState(sources, tuple(s.select(hypotheses) for s in self.states))
 
-    def widen(self, k: int) -> SearchState:
+    def widen(self, k: int) -> _SearchState:
         """Repeat the one hypothesis of each sentence k times."""
-        return SearchState(self.sources, tuple(s.repeat(k) for s in self.states))
+        return _SearchState(self.sources, tuple(s.repeat(k) for s in self.states))
 
 
 class Ensemble:
     """One model, or the mean of the probabilities of several.
 
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
     >>> member = Member(head, Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
     >>> ensemble = Ensemble([member, member])
@@ -85,22 +59,27 @@ class Ensemble:
 
     def __init__(self, members: Sequence[Member]):
         self.members = members
-        self.decoders: list[Decoder] = [for_inference(member.head, member.int8) for member in members]
-        self.owns_output = all(isinstance(decoder, OwnsOutput) for decoder in self.decoders)
+        # A head itself in training, or if it has no inference form.
+        self.decoders: list[Decoder] = [
+            (fast.inference(head, int8) if isinstance(head, fast.OffersInference) else None) or head
+            for head, _, _, int8 in members
+        ]
+        # Whether the log probabilities are new tensors at every step, which the caller may overwrite.
+        self.owns_output = all(getattr(decoder, "owns_output", False) for decoder in self.decoders)
 
-    def begin(self) -> SearchState:
+    def begin(self) -> _SearchState:
         """The state of every model before the first token."""
         pairs = [decoder.begin(m.memory, m.batch) for decoder, m in zip(self.decoders, self.members, strict=True)]
-        return SearchState(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
+        return _SearchState(tuple(source for source, _ in pairs), tuple(state for _, state in pairs))
 
-    def step(self, tokens: Tensor, state: SearchState) -> tuple[Tensor, SearchState, Tensor | None]:
+    def step(self, tokens: Tensor, state: _SearchState) -> tuple[Tensor, _SearchState, Tensor | None]:
         """Feed tokens (N,) to every model; attention is the mean, or the first model's if shapes differ.
 
         The caller may overwrite the log probabilities.
         """
         inputs = zip(self.decoders, state.states, state.sources, strict=True)
         outputs = [decoder.step(tokens, before, source) for decoder, before, source in inputs]
-        state = SearchState(state.sources, tuple(after for _, after, _ in outputs))
+        state = _SearchState(state.sources, tuple(after for _, after, _ in outputs))
         if len(outputs) == 1:
             logprobs, _, attention = outputs[0]
             return logprobs if self.owns_output else logprobs.clone(), state, attention

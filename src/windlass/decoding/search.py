@@ -45,9 +45,7 @@ class SearchRequest:
 def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
     """Search for the outputs of every row of a memory; several members are an ensemble.
 
-    >>> from windlass.core.records import Memory
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
+    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
     >>> [len(hypotheses) for hypotheses in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
@@ -61,18 +59,15 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
         if options.block_ngrams:
             raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")
         limits = torch.maximum(limits, constraint.shortest)
-    ensemble, token_filter = Ensemble(members), _TokenFilter(limits, options, request)
+    ensemble = Ensemble(members)
     if isinstance(options, Beam):
-        return _beam(ensemble, options, request.nbest, limits, token_filter)
+        return _beam(ensemble, options, request.nbest, limits, _TokenFilter(limits, options, request))
     keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
-    if isinstance(options, Sample):
-        samples: list[list[Hypothesis]] = [[] for _ in range(limits.numel())]
-        for n in range(request.nbest):
-            steps = _single(ensemble, options, limits, keys + (n << 40), _TokenFilter(limits, options, request))
-            for hypotheses, sample in zip(samples, _hypotheses(list(steps), limits), strict=True):
-                hypotheses.append(sample)
-        return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in samples]
-    return [[one] for one in _hypotheses(list(_single(ensemble, options, limits, keys, token_filter)), limits)]
+    ends, found = [[(limit - 1, 0)] for limit in limits.tolist()], []
+    for n in range(request.nbest if isinstance(options, Sample) else 1):
+        steps = _single(ensemble, options, limits, keys + (n << 40), _TokenFilter(limits, options, request))
+        found.append([one for (one,) in _trace_back(list(steps), ends, 0.0)])
+    return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in zip(*found, strict=True)]
 
 
 @torch.inference_mode()
@@ -81,9 +76,7 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 
     A `prompt` is a forced prefix of the output; only what follows it is returned.
 
-    >>> from windlass.core.records import Memory
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
+    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
     >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=()).eval()
     >>> request = SearchRequest(Sample(seed=3, length_plus=6))
     >>> first, second = (list(stream([Member(head, Memory.empty(1))], request, prompt=[5, 6])) for _ in range(2))
@@ -196,12 +189,6 @@ def _single(
             live = (~done).nonzero().squeeze(1)
             state, rows, tokens, left, done = state.keep(live, live), rows[live], tokens[live], left[live], done[live]
             token_filter.select(live)
-
-
-def _hypotheses(backpointers: list[_Backpointers], limits: Tensor) -> list[Hypothesis]:
-    """The one hypothesis of every sentence."""
-    ends = [[(limit - 1, 0)] for limit in limits.tolist()]
-    return [hypotheses[0] for hypotheses in _trace_back(backpointers, ends, 0.0)]
 
 
 @dataclass(frozen=True)

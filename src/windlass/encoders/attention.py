@@ -65,12 +65,6 @@ class AttentionEncoder(TokenEncoder):
             below = cls.small(heads=1, hidden=5, layers=1, positions="none", below=recurrent)
             return cls.small(heads=2, hidden=5, layers=1), after, below
 
-        def build(self, vocabulary: int | VocabularySizes) -> AttentionEncoder:
-            """Build the encoder."""
-            return AttentionEncoder(vocabulary, self)
-
-    final_sizes = ()
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.options, self.size = options, options.size

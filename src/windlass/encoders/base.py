@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from windlass.core.errors import WindlassError
 from windlass.core.fitting import Gives, Needs, Offers, Term
-from windlass.core.options import Options
+from windlass.core.options import Options, Part
 from windlass.core.records import Batch, Memory
 from windlass.nn.character_encoder import CharacterEncoderOptions
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
@@ -30,7 +30,11 @@ class EncoderBase(Options):
     @property
     def source_embedding(self) -> EmbeddingOptions | None:
         """The embedding of the source tokens, if the encoder has one."""
-        return None
+        return getattr(self, "embedding", None)
+
+    def build(self, vocabulary: int | VocabularySizes) -> Encoder:
+        """Build the encoder."""
+        return self.part(vocabulary, self)  # type: ignore[no-any-return]
 
 
 class MemoryOptions(EncoderBase):
@@ -62,11 +66,6 @@ class TokenOptions(MemoryOptions):
         None, description="a character encoder, concatenated to the embedding; needs source: words with characters"
     )
 
-    @property
-    def source_embedding(self) -> EmbeddingOptions:
-        """The embedding of the source tokens."""
-        return self.embedding
-
     def _terms(self, at: str) -> Iterator[Term]:
         yield Needs(
             "source sequence", f"{at}: <{at}> reads one sequence of tokens, not source: <source>: change one of the two"
@@ -77,12 +76,12 @@ class TokenOptions(MemoryOptions):
             yield Needs("source letters", f"{at}.spelling reads letters: set source: words and source.characters: true")
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(Part, nn.Module, ABC):
     """Encodes the inputs of a batch into a memory."""
 
     size: int
     """The size of the memory's states and summary: D."""
-    final_sizes: tuple[tuple[int, ...], ...]
+    final_sizes: tuple[tuple[int, ...], ...] = ()
     """The sizes of the tensors in every layer's last state."""
     prefix: str | None = None
     """The input that the decoder reads as a prefix, for an encoder that leaves the source to it."""

@@ -38,12 +38,6 @@ class ConvolutionEncoder(TokenEncoder):
             layers = cls.small(layers=3, connect="residual", activation="gated")
             return cls.small(), cls.small(widths=(1, 2, 4), activation="tanh"), layers
 
-        def build(self, vocabulary: int | VocabularySizes) -> ConvolutionEncoder:
-            """Build the encoder."""
-            return ConvolutionEncoder(vocabulary, self)
-
-    final_sizes = ()
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.layers = Convolutions(self.width, options)

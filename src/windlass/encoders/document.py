@@ -70,11 +70,6 @@ class HierarchicalEncoder(Encoder):
             description="words, with padding, to encode at once; for more, training recomputes activations",
         )
 
-        @property
-        def source_embedding(self) -> EmbeddingOptions:
-            """The embedding of the words."""
-            return self.embedding
-
         def _terms(self, at: str) -> Iterator[Term]:
             yield from super()._terms(at)
             yield Gives(f"{at} final states", self.sentences.cell.stateful)
@@ -90,10 +85,6 @@ class HierarchicalEncoder(Encoder):
             words, sentences = WordLevel.small(cell="gru", size=5), BidirectionalOptions.small(cell="gru", size=3)
             plain = cls.small(words=words, sentences=sentences, at_once=1000)
             return plain, plain.model_copy(update={"at_once": 7})
-
-        def build(self, vocabulary: int | VocabularySizes) -> HierarchicalEncoder:
-            """Build the encoder."""
-            return HierarchicalEncoder(vocabulary, self)
 
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__()
@@ -213,6 +204,3 @@ def length_buckets(lengths: list[int], max_words: int) -> list[list[int]]:
                 continue
         buckets.append([row])
     return buckets
-
-
-__all__ = ["HierarchicalEncoder", "WordLevel", "end_states", "length_buckets"]

@@ -26,14 +26,9 @@ from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
 
 ReaderOptions = Annotated[
-    RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options,
-    Field(discriminator="kind"),
-    named,
+    RecurrentEncoder.Options | ConvolutionEncoder.Options | AttentionEncoder.Options, Field(discriminator="kind"), named
 ]
 """Every encoder that can read one text of a pair."""
-
-SECOND_PREFIX = "second_"
-"""The prefix of the names of the second text's inputs; its tokens are `second`."""
 
 
 class CompareOptions(BaseOptions):
@@ -119,12 +114,6 @@ class PairEncoder(Encoder):
             letters = reader.model_copy(update={"spelling": CharacterCNN.Options.small(size=4)})
             return cls(reader=reader), *others, *apart, cls(reader=letters, attention=compared)
 
-        def build(self, vocabulary: int | VocabularySizes) -> PairEncoder:
-            """Build the encoder."""
-            return PairEncoder(vocabulary, self)
-
-    final_sizes = ()
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__()
         self.reader = options.reader.build(vocabulary)
@@ -148,10 +137,9 @@ class PairEncoder(Encoder):
 
 def _second(batch: Batch) -> Batch:
     """The second text as the source of a batch."""
-    others = {
-        name.removeprefix(SECOND_PREFIX): part for name, part in batch.inputs.items() if name.startswith(SECOND_PREFIX)
-    }
-    return replace(batch, inputs={"source": batch.inputs["second"], **others})
+    inputs, prefix = batch.inputs, "second_"
+    others = {name.removeprefix(prefix): part for name, part in inputs.items() if name.startswith(prefix)}
+    return replace(batch, inputs={"source": inputs["second"], **others})
 
 
 class _Compare(nn.Module):

@@ -41,10 +41,6 @@ class RecurrentEncoder(TokenEncoder):
             yield Gives(f"{at} final states", self.cell.stateful)
             yield Gives(f"{at} two directions", self.bidirectional)
 
-        def build(self, vocabulary: int | VocabularySizes) -> RecurrentEncoder:
-            """Build the encoder."""
-            return RecurrentEncoder(vocabulary, self)
-
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
         self.stack = Stack(self.width, options, options.bidirectional)
@@ -74,8 +70,19 @@ class RecurrentEncoder(TokenEncoder):
         return Memory(states, source.mask, summary, final)
 
 
+class _NoEncoder(Encoder):
+    size = 0
+
+    def __init__(self, vocabulary: int | VocabularySizes = 0, options: EncoderBase | None = None):
+        super().__init__()
+
+    def forward(self, batch: Batch) -> Memory:
+        """An empty memory."""
+        return Memory.empty(batch.size, batch.keys.device)
+
+
 @final
-class PrefixEncoder(Encoder):
+class PrefixEncoder(_NoEncoder):
     """No encoder: the decoder reads the source as a forced prefix.
 
     One recurrent network runs over source, separator and target, like a language model with a prompt.
@@ -95,21 +102,11 @@ class PrefixEncoder(Encoder):
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
             yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
 
-        def build(self, vocabulary: int | VocabularySizes) -> PrefixEncoder:
-            """Build the encoder."""
-            return PrefixEncoder()
-
-    size = 0
-    final_sizes = ()
     prefix = "source"
-
-    def forward(self, batch: Batch) -> Memory:
-        """An empty memory: the decoder takes the tokens from the batch."""
-        return Memory.empty(batch.size, batch.keys.device)
 
 
 @final
-class NoEncoder(Encoder):
+class NoEncoder(_NoEncoder):
     """No encoder and no input: a language model.
 
     >>> NoEncoder()(Batch({}, None, torch.arange(2))).states.shape
@@ -126,14 +123,3 @@ class NoEncoder(Encoder):
             yield Needs(
                 "model.decoder.feedback", f"with {at}: none the decoder must read its own output: set feedback: true"
             )
-
-        def build(self, vocabulary: int | VocabularySizes) -> NoEncoder:
-            """Build the encoder."""
-            return NoEncoder()
-
-    size = 0
-    final_sizes = ()
-
-    def forward(self, batch: Batch) -> Memory:
-        """An empty memory."""
-        return Memory.empty(batch.size, batch.keys.device)

@@ -1,12 +1,25 @@
-"""Suggest tokens and sizes from the data, for users who only have a file; all are shown and can be overridden."""
+"""Settings that follow the data: the length of training for every task, tokens and sizes for users with only a file.
+
+All are shown and can be overridden.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
 from windlass.data.examples import Example
+from windlass.recipe.train import TrainOptions
+
+SMALL = 4000
+"""Fewer examples are small data. Default recipes were tuned on more."""
+MIN_STEPS = 1000
+"""Small data is repeated until a run has this many optimiser steps."""
+MIN_ROWS = 16
+"""Batches are not made smaller than this many examples, on average."""
+EVALUATIONS = 20
+"""Of a run on small data, at most."""
 
 Suggestion = tuple[dict[str, Any], str]
 """Settings that override the recipe, and the sentence that explains them."""
@@ -53,7 +66,7 @@ def _side(name: str, texts: Sequence[str]) -> Suggestion:
 
 
 def _size(examples: Sequence[Example], count: int, sentences: bool) -> Suggestion:
-    """More data supports a larger network and needs fewer epochs."""
+    """More data supports a larger network and needs fewer epochs; few examples get more steps from `scale_training`."""
     units, epochs = (
         (128, 60) if count < 2000 else (192, 40) if count < 10_000 else (256, 20) if count < 100_000 else (256, 8)
     )
@@ -62,10 +75,51 @@ def _size(examples: Sequence[Example], count: int, sentences: bool) -> Suggestio
     batch = max(200, int(rows * tokens / 100 + 1) * 100)
     dropout = 0.3 if count < 100_000 else 0.2
     part = {"size": units, "dropout": dropout}
-    steps = epochs * max(1, int(count * tokens / batch))
-    warmup = min(200, steps // 10)  # a short run must not be all warm-up
-    over = {
-        "model": {"encoder": part, "decoder": part},
-        "train": {"epochs": epochs, "batch_tokens": batch, "schedule": {"kind": "cosine", "warmup": warmup}},
-    }
+    over = {"model": {"encoder": part, "decoder": part}, "train": {"epochs": epochs, "batch_tokens": batch}}
     return over, f"{units} units per layer, {epochs} epochs, batches of {batch} tokens, as there are {count:,} examples"
+
+
+def scale_training(
+    options: TrainOptions, examples: int, batches: Callable[[int], int], what: str = "examples"
+) -> tuple[TrainOptions, str | None]:
+    """Return the options of a run on this many examples, and the sentence that explains what changed.
+
+    Only what `options.auto` names changes, and only if the run would have too few steps or consist of warm-up.
+    `batches` returns the number of batches of an epoch for a batch size in tokens.
+
+    >>> recipe = TrainOptions(epochs=15, batch_tokens=800, auto=("batch_tokens", "epochs"))
+    >>> scaled, reason = scale_training(recipe, 300, lambda tokens: -(-300 * 10 // tokens))
+    >>> scaled.epochs, scaled.batch_tokens
+    (67, 200)
+    >>> reason
+    '1,005 steps: 67 epochs in batches of 200 tokens, as there are 300 examples; else: --epochs, --batch-tokens'
+    """
+    batch, epochs = options.batch_tokens, options.epochs
+    least = max(1, options.chunk or 1)
+    if examples < SMALL:
+        if "batch_tokens" in options.auto:
+            while (
+                batches(batch) * epochs < MIN_STEPS
+                and examples >= 2 * MIN_ROWS * batches(batch)
+                and batch // 2 >= least
+            ):
+                batch //= 2
+        if "epochs" in options.auto:
+            epochs = max(epochs, -(-MIN_STEPS // batches(batch)))
+    steps = batches(batch) * epochs
+    longer = (batch, epochs) != (options.batch_tokens, options.epochs)
+    every, warmup = options.evaluate_steps, options.schedule.warmup
+    if longer and "evaluate_steps" in options.auto:
+        every = steps // EVALUATIONS if epochs > EVALUATIONS else None
+    if "warmup" in options.auto and warmup > steps / (10 if longer else 4):
+        warmup = max(1, steps // 10)
+    changes: dict[str, Any] = {"batch_tokens": batch, "epochs": epochs, "evaluate_steps": every, "auto": ()}
+    changes["schedule"] = options.schedule.model_copy(update={"warmup": warmup})
+    scaled = options.model_copy(update=changes)
+    if longer:
+        reason = f"{steps:,} steps: {epochs} epochs in batches of {batch} tokens, as there are {examples:,} {what}"
+        return scaled, f"{reason}; else: --epochs, --batch-tokens"
+    if warmup != options.schedule.warmup:
+        reason = f"a warm-up of {warmup} steps, not {options.schedule.warmup}, as the run has {steps:,}"
+        return scaled, f"{reason}; else: --set train.schedule.warmup={options.schedule.warmup}"
+    return scaled, None

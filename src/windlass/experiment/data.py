@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.data.doctor import Report
-from windlass.data.examples import Example, Pairs, expand
+from windlass.data.examples import Example, Value, expand, frozen
+from windlass.data.findings import Finding
+from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_columns
 from windlass.data.readers import DataOptions, ReadResult
-from windlass.data.sides import SideOptions
+from windlass.data.recognise import ColumnSample, columns_for
+from windlass.data.sides import CellError, SideOptions
+from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
@@ -45,7 +51,7 @@ def read_data(recipe: Recipe) -> Data:
     reader, keep = TASKS[recipe.task].reader, keeping(files.train, files.store)
     train = [read_examples(recipe, path, keep=keep) for path in files.train]
     dev = [read_examples(recipe, files.dev)] if files.dev else []
-    report = reader.survey(train, dev)
+    report = reader.survey(train, dev, sides_of(recipe))
     examples = joined_views([result.examples for result in train])
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
@@ -79,20 +85,113 @@ def sides_of(recipe: Recipe) -> SideOptions:
     return SideOptions(source=recipe.source, target=recipe.target)
 
 
-def as_data(train: Pairs | Sequence[str], dev: Pairs | Sequence[str] | None, recipe: Recipe) -> Data:
-    """Make data from pairs in memory; for a language model, from texts.
+def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
+    """Write into the recipe which of a table's columns are the source and the target, by what they hold and in order.
+
+    >>> choose_columns(Recipe(), as_frame({"id": [1], "text": ["a"], "label": ["b"]})).data.target
+    'label'
+    """
+    wanted = _columns(recipe)
+    if frame.names is None:
+        _check_names(frame, wanted)
+        return recipe
+    if frame.rows and "source" in wanted and not any(wanted.values()):
+        cells = zip(*frame.rows[:SAMPLE], strict=True)
+        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(frame.names, cells, strict=True), 1)]
+        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples)
+    columns = pick_columns(frame, wanted, "train")
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
+
+
+def _columns(recipe: Recipe) -> dict[str, int | str | None]:
+    return TASKS[recipe.task].reader.in_memory.columns(recipe.data, sides_of(recipe))
+
+
+def with_columns(recipe: Recipe, columns: Mapping[str, int | str | None], data: Frame | None = None) -> Recipe:
+    """Write the columns that a user names into the recipe; `data` is the table, unless it is a file.
+
+    >>> with_columns(Recipe(), {"source": "text", "second": None}).data.source
+    'text'
+    >>> with_columns(Recipe(), {"second": "b"})
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: second names the other text of a pair, but task text reads one text: leave it out
+    """
+    chosen = {part: column for part, column in columns.items() if column is not None}
+    if "second" in chosen and sides_of(recipe).source_side.texts < 2:
+        what = f"task {recipe.task} reads one text"
+        raise RecipeError(f"second names the other text of a pair, but {what}: leave it out")
+    if "source" in chosen and TASKS[recipe.task].language_model:
+        raise RecipeError("a language model has no source: name the column of its texts as target")
+    if data is not None:
+        _check_names(data, chosen)
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=chosen)}) if chosen else recipe
+
+
+def _check_names(frame: Frame, columns: Columns) -> None:
+    names = [column for column in columns.values() if isinstance(column, str)]
+    if frame.names is None and names:
+        raise DataError(f"no column is called {names[0]!r}, as the rows have no names: give a data frame, or dicts")
+
+
+def describe_skipped(findings: Sequence[Finding]) -> str | None:
+    """Say how many rows were skipped and why.
+
+    >>> describe_skipped(as_examples([("a", "b"), ("c", "")], "train", Recipe()).findings)
+    'skipped 1 blank; first is train:2: the target is blank'
+    """
+    skipped = [finding for finding in findings if finding.action == "skipped"]
+    if not skipped:
+        return None
+    first = min(skipped, key=lambda finding: finding.line)
+    counts = Counter(finding.kind for finding in skipped).most_common()
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts)
+    return f"skipped {kinds}; first is {first.file}:{first.line}: {first.what}"
+
+
+def as_examples(data: Any, name: str, recipe: Recipe) -> ReadResult:
+    """Make examples of data in memory: data frames, pairs, or texts; `name` is what messages call it.
+
+    >>> as_examples(zip(["a", "c"], ["b", None]), "dev", Recipe()).findings
+    (Finding(file='dev', line=2, kind='blank', what='the target is blank', action='skipped'),)
+    """
+    return TASKS[recipe.task].reader.in_memory.from_memory(data, name, sides_of(recipe), recipe.data).usable()
+
+
+def as_pairs(data: Any, name: str, recipe: Recipe) -> list[tuple[Value, Value]]:
+    """Read sources and targets as they are, to score: a blank target can be scored, a missing one cannot.
+
+    >>> as_pairs([("a", ""), ("b", None)], "pairs", Recipe())
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: pairs row 2: the target is missing: leave the row out
+    """
+    sides = sides_of(recipe)
+    pairs: list[tuple[Value, Value]] = []
+    for n, row in enumerate(read_columns(as_frame(data, name), _columns(recipe), name), 1):
+        if missing := [part for part, cell in row.items() if cell is None]:
+            raise DataError(f"{name} row {n}: the {missing[0]} is missing: leave the row out")
+        cell = (row["source"], row["second"]) if "second" in row else row.get("source")
+        try:
+            pairs.append((sides.read_source(frozen(cell)), sides.read_target(frozen(row["target"]))))
+        except CellError as error:
+            raise DataError(f"{name} row {n}: {error}") from None
+    return pairs
+
+
+def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
+    """Make data of what a user has in memory; without `dev`, hold out a part of the training data.
 
     >>> data = as_data([("a", "b"), ("c", "d")], [("e", "f")], Recipe())
     >>> data.train[1].source, len(data.dev)
     ('c', 1)
     """
-    reader, sides = TASKS[recipe.task].reader.in_memory, sides_of(recipe)
-    first = reader.from_memory(train, "train", sides)
+    reader, frame = TASKS[recipe.task].reader.in_memory, as_frame(train, "train")
+    recipe = choose_columns(recipe, frame)
+    first = as_examples(frame, "train", recipe)
     if dev is not None:
-        second = reader.from_memory(dev, "dev", sides)
-        return Data(first.examples, second.examples, reader.survey([first], [second]))
+        second = as_examples(dev, "dev", recipe)
+        return Data(_expanded(first.examples), second.examples, reader.survey([first], [second]))
     train_part, held = reader.split(first.examples, recipe.data.dev_fraction, recipe.train.chunk is not None)
-    return Data(tuple(train_part), tuple(held), reader.survey([first]))
+    return Data(_expanded(train_part), tuple(held), reader.survey([first]))
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:

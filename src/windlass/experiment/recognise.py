@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.core.errors import DataError
+from windlass.data.examples import Example
+from windlass.data.frames import Frame
+from windlass.data.recognise import ColumnSample, Recognised, recognise
 from windlass.data.recognise_file import chosen, known_columns, recognise_file
+from windlass.data.sniff import SAMPLE
 from windlass.experiment.data import sides_of
-from windlass.recipe import Recipe, compose
+from windlass.recipe import Recipe, compose, merge, parse
 from windlass.tasks import TASKS
+
+LETTERS = 4
+"""The longest n-grams of letters."""
 
 
 def compose_for(
@@ -23,14 +32,16 @@ def compose_for(
     >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
     >>> _ = path.write_text("\\n".join(f"really {n} of 9,{'bad' if n < 5 else 'good'}" for n in range(40)))
     >>> compose_for(None, None, [{"data": {"train": [str(path)]}}], lambda text: print(text.split("/")[-1])).task
-    reviews.csv: task classify, as column 2 holds 2 labels, each some 20 times; else: --task text
+    reviews.csv: task classify, as column 2 holds 2 labels (good 35, bad 5); else: --task text
     'classify'
     """
-    recipe = compose(task, file, settings)
+    unnamed = task is None and file is None and not _says_task(settings)
+    # Settings may be for a task that is still to be recognised.
+    recipe = compose(task, file, [{"data": part.get("data", {})} for part in settings] if unnamed else settings)
     if not recipe.data.train:
         return recipe
     first = recipe.data.train[0]
-    if task is None and file is None and not any("task" in part for part in settings):
+    if unnamed:
         found = recognise_file(first, recipe.data)
         otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
         note(f"{first}: task {found.task}, as {found.reason}{otherwise}")
@@ -41,5 +52,83 @@ def compose_for(
     columns = chosen(recipe.data)
     if tuple(columns.values()) not in ((), (1, 2), (1, 2, 3)):
         told = ", ".join(f"{part} {column!r}" for part, column in columns.items())
-        note(f"{first}: columns: {told}; else: --source, --target")
+        header = "--header no, " if any(isinstance(column, str) for column in columns.values()) else ""
+        note(f"{first}: columns: {told}; else: {header}--source, --target")
     return recipe
+
+
+def recognise_frame(
+    frame: Frame, columns: dict[str, int | str], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
+) -> str | None:
+    """Recognise the task of data in memory, some columns of which are chosen; None if the settings say which it is.
+
+    >>> from windlass.data.frames import as_frame
+    >>> rows = as_frame([(f"{n} stars", "good" if n > 3 else "bad") for n in range(20)])
+    >>> recognise_frame(rows, {}, [], print)
+    task classify, as column 2 holds 2 labels (good 16, bad 4); else: task="text"
+    'classify'
+    """
+    if _says_task(settings) or not frame.rows:
+        return None
+    width = max(map(len, frame.rows))
+    names: Sequence[str | None] = frame.names or [None] * width
+    if width == 1:
+        found = Recognised("lm", {}, "it holds texts alone")
+    else:
+        cells = ([row[n] if n < len(row) else None for row in frame.rows[:SAMPLE]] for n in range(width))
+        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(names, cells, strict=True), 1)]
+        if frame.names is None and width == 2:
+            columns = {"source": 1, "target": 2, **columns}  # pairs have an order
+        try:
+            found = recognise(samples, "data", columns)
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
+    otherwise = f"; else: {in_python('--task ' + ' or '.join(found.alternatives))}" if found.alternatives else ""
+    note(f"task {found.task}, as {found.reason}{otherwise}")
+    return found.task
+
+
+def spell_words(
+    recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
+) -> Recipe:
+    """Let a model that would read words read characters, if its texts are single words, which it would not know.
+
+    >>> from windlass.experiment.data import as_data
+    >>> recipe = compose("classify", None)
+    >>> names = as_data([("Ivanova", "ru"), ("Rossi", "it"), ("Petrov", "ru")], [("Bianchi", "it")], recipe)
+    >>> spell_words(recipe, names.train, [], print).source.tokens.kind
+    source: characters and their n-grams, as texts are single words; else: --set source.tokens=words
+    'characters'
+    """
+    source = recipe.source
+    if source.kind != "text" or source.tokens.kind != "words" or any("source" in part for part in settings):
+        return recipe
+    sample = examples[:SAMPLE]
+    if not sample or sum(len(e.text.split()) for e in sample) > 1.5 * len(sample):
+        return recipe
+    grams = " and their n-grams" if source.ngrams else ""
+    note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
+    tokens = {"tokens": "characters", "ngrams": LETTERS if source.ngrams else 0}
+    return parse(merge(recipe.model_dump(mode="json"), {"source": tokens}))
+
+
+def in_python(message: str) -> str:
+    """A message that names options of the command line, for Python.
+
+    >>> in_python("add --task classify, or choose with --source")
+    'add task="classify", or choose with source='
+    """
+    message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
+    return re.sub(r"--(task|source|target)", r"\1=", message)
+
+
+def _keyword(match: re.Match[str]) -> str:
+    return f'{match[1]}="{match[2]}"' + (f' or "{match[4]}"' if match[4] else "")
+
+
+def _says_task(settings: Sequence[dict[str, Any]]) -> bool:
+    """Whether settings name a task, or options that only writing text has."""
+    return any(
+        "task" in part or "search" in part or "decoder" in part.get("model", {}) or "tokens" in part.get("target", {})
+        for part in settings
+    )

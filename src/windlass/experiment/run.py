@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,16 @@ from windlass.baseline.language import LanguageBaselines, language_baselines, la
 from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.tensors import atomic_write
+from windlass.core.wording import counted
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
 from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
-from windlass.experiment.auto import suggest_settings
+from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.data import Data, fingerprint, sides_of
-from windlass.explain.render import curves
+from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
@@ -38,9 +40,16 @@ from windlass.training.finetune import Note, check_same_model, extend_bundle
 from windlass.training.loop import Trainer
 from windlass.training.observe import FitResult, Observer
 from windlass.training.samples import SampleWriter
+from windlass.training.track import TensorBoard
 
+DEV_TOKENS = 2000
+"""Batch size in tokens, at least, with which the dev loss is computed."""
 SAMPLE_SIZE = 200_000
 """Examples of a corpus on disk that baselines are fitted on and settings are suggested from."""
+
+
+UNITS = {"label": "examples", "number": "examples", "labels": "labels"}
+"""What the loss counts, by kind of target, if not tokens."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
         if symbols:
             shown = ", ".join(map(repr, symbols[:8])) + (" ..." if len(symbols) > 8 else "")
             count = sum(bool(f) for f in found)
-            parts.append(f"{side} {shown} ({count} example{'s' if count > 1 else ''})")
+            parts.append(f"{side} {shown} ({counted(count, 'example')})")
     return f"dev has symbols that train lacks, encoded as unknown: {'; '.join(parts)}" if parts else None
 
 
@@ -146,10 +155,12 @@ def run(
     resume: bool = False,
     base: Bundle | None = None,
     device: str = "cpu",
+    draw: bool = True,
 ) -> Outcome:
     """Train in a folder, which becomes the bundle; checkpoints and logs go to its folder `training`.
 
     `base` is a bundle to finetune: training starts from its weights, and its vocabulary grows by new symbols.
+    Without `draw` there are no pictures.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.experiment.data import as_data
@@ -161,7 +172,9 @@ def run(
     """
     folder = out / "training"
     check_folder(out, resume)
-    check_device(device)
+    device = check_device(device)
+    if recipe.train.track == "tensorboard":
+        observer = TensorBoard(observer, folder / "events")
     if recipe.loss.alignment and not any(e.alignment for e in data.train):
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)
@@ -173,6 +186,7 @@ def run(
     else:
         bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
         load_vectors(bundle, observer.note)
+    bundle, loader = _scaled(bundle, data.train, observer.note)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:
@@ -188,7 +202,6 @@ def run(
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(message)
-    loader = training_loader(bundle, data.train)
     if recipe.samples is not None:
         observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
@@ -208,7 +221,9 @@ def run(
                 save_best=lambda m, scores: save_weights(out, m, scores),
                 seed=recipe.seed,
                 device=device,
+                unit=UNITS.get(bundle.task.target, "tokens"),
                 compute_gradients=compute_gradients,
+                dev_loss=_dev_loss(bundle, data.dev, device),
             )
             result = trainer.fit(resume)
     except WindlassError:
@@ -217,16 +232,18 @@ def run(
         raise
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    if rows:
-        flat = [{"epoch": row["epoch"], "loss": row["loss"], **row["dev"]} for row in rows]
-        curves(flat, folder / "curves.png", metric)
+    if draw and (rows := read_rows(out)):
+        curves(rows, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
-        each = language_metrics(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, result, dev, baseline, each[baseline.name])
-    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        beside = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]
+    else:
+        beside = baseline_metrics(baseline, recipe.task, data.dev)
+    content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
+    content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
+    atomic_write(folder / "outcome.json", json.dumps(content, indent=1).encode())
+    return Outcome(bundle, result, dev, baseline, beside)
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
@@ -237,13 +254,31 @@ def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Runnin
     >>> training_loader(bundle, as_data([("a", "b")], [], Recipe()).train).batches(0)
     1
     """
-    options, seed, sides = bundle.recipe.train, bundle.recipe.seed, bundle.sides
-    if options.chunk is None:
+    return _loaders(bundle, train)[0](bundle.recipe.train.batch_tokens)
+
+
+def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], Loader | Running], int]:
+    """The loaders of the training data by batch size in tokens, and the number of examples or chunks."""
+    seed, sides, chunk = bundle.recipe.seed, bundle.sides, bundle.recipe.train.chunk
+    if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
         encoded = sides.store(map(sides.encode_example, train), disk)
-        return sides.loader(encoded, options.batch_tokens, seed, shuffle=True)
+        return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
-    return Running(ids, max(1, options.batch_tokens // options.chunk), options.chunk, seed, shuffle=True)
+    return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
+
+
+def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundle, Loader | Running]:
+    """The bundle with a training length that suits the data, and its loader."""
+    recipe, (loader, count) = bundle.recipe, _loaders(bundle, train)
+    options = recipe.train
+    if options.auto and count:
+        what = "examples" if options.chunk is None else f"chunks of {options.chunk} tokens"
+        options, reason = scale_training(options, count, lambda tokens: loader(tokens).batches(0), what)
+        bundle = replace(bundle, recipe=recipe.model_copy(update={"train": options}))
+        if reason is not None:
+            note(reason)
+    return bundle, loader(options.batch_tokens)
 
 
 def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
@@ -266,6 +301,28 @@ def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
+
+
+def _dev_loss(bundle: Bundle, dev: Sequence[Example], device: str) -> Callable[[nn.Module], float] | None:
+    """The loss on dev per token, under teacher forcing; a language model's metrics hold it already."""
+    if bundle.task.language_model:
+        return None
+    sides = bundle.sides
+    # A written target may hold unknown symbols; a label that was never seen has no probability.
+    known = [e for e in dev if sides.target.written or not sides.target.unknown(e.target)]
+    if not known:
+        return None
+    encoded = sides.store(map(sides.encode_example, known))
+    loader = sides.loader(encoded, max(DEV_TOKENS, bundle.recipe.train.batch_tokens))
+
+    def loss(model: nn.Module) -> float:
+        total, count = 0.0, 0
+        for batch in loader.epoch(0):
+            scored = model(batch.to(device))
+            total, count = total + float(scored.loss_sum), count + int(scored.count)
+        return total / max(1, count)
+
+    return loss
 
 
 def check_folder(out: Path, resume: bool) -> None:

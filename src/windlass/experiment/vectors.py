@@ -20,7 +20,7 @@ def with_vectors(recipe: Recipe, path: str) -> Recipe:
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
     >>> _ = file.write_text("the 0.1 0.2 0.3\\ncat 0.3 0.1 0.5\\n")
     >>> from windlass.recipe import compose
-    >>> with_vectors(compose("tag", None), str(file)).model.source_embedding.size
+    >>> with_vectors(compose("tag", None), str(file)).model.encoder.source_embedding.size
     3
     """
     content = recipe.model_dump(mode="json")

@@ -56,7 +56,7 @@ def self_attention(bundle: Bundle, text: Value) -> list[Heat]:
         layers = encoder.eval().self_attention(batch)
     pieces = sides.source.places(value).names
     return [
-        Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}")
+        Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}", "self-attention", ("source", "source"))
         for layer, heads in enumerate(layers, 1)
         for head, weights in enumerate(heads[0], 1)
     ]
@@ -79,8 +79,10 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
         return draw_documents(predictions, path, title)
     heats = []
     for p in predictions:
-        if p.answer.per_place:  # tags: the probability of each at every word
-            heats.append(Heat(tuple(p.answer.by_place().values()), p.places.names, tuple(p.answer.by_place()), p.text))
+        if p.answer.per_place:
+            chances = p.answer.by_place()
+            axes = ("words", "tags")
+            heats.append(Heat(tuple(chances.values()), p.places.names, tuple(chances), p.text, "probability", axes))
             continue
         second = p.places.parts.get("second")  # of a pair: the second text's words attend to the first's
         if p.attention is None:
@@ -90,6 +92,20 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
                 f"this model has no attention to draw: train one with --set {part}, or name the file .json for its "
                 "answer alone"
             )
-        rows = p.answer.tokens if p.answer.written else (p.text,) if second is None else second.names
-        heats.append(Heat(p.attention, p.places.names, rows, p.text or None))
+        if p.answer.written:
+            heats.append(Heat(p.attention, p.places.names, p.answer.tokens, p.text or None))
+        elif second is not None:
+            axes = ("first text", "second text")
+            heats.append(Heat(p.attention, p.places.names, second.names, p.text or None, axes=axes))
+        else:
+            axes, note = ("source", "answer"), _on_the_end_mark(p)
+            heats.append(Heat(p.attention, p.places.names, (p.text,), p.text, "weight in pooling", axes, note))
     return sheet(heats, path, title)
+
+
+def _on_the_end_mark(prediction: Prediction) -> str | None:
+    """A note where most of the weight lies on the end mark, which stands for no word."""
+    weights = prediction.attention[0] if prediction.attention else ()
+    if not weights or prediction.places.names[-1] != "</s>" or weights[-1] < max(weights):
+        return None
+    return f"{weights[-1]:.0%} lies on the end mark, whose state has read the whole text: single words say less here."

@@ -1,4 +1,4 @@
-"""Draw attention and training curves: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
+"""Draw attention: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
 
 Columns are source tokens, rows are output tokens, both in reading order; the darker a cell, the more the output token
 attends to the source token. A row sums to 1.
@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.explain import fonts
-from windlass.metrics import METRICS, higher_is_better
-from windlass.metrics.likelihood import format_metric
 
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
-_LINES = ("#08519c", "#d95f0e", "#31a354", "#756bb1", "#636363", "#c51b8a")
 _NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
@@ -41,6 +38,9 @@ class Heat:
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
     title: str | None = None
+    value: str = "attention"  # what a cell is
+    axes: tuple[str, str] = ("source", "output")  # what columns and rows are
+    note: str | None = None  # what a reader should know beside the weights
 
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.attention}
@@ -221,7 +221,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
     legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
     legend.set_axis_off()
-    note = "attention 0 to 1; columns: source, rows: output"
+    note = " ".join(dict.fromkeys(map(_legend, items)))
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
     save(figure, path)
 
@@ -252,6 +252,11 @@ td:hover { outline: 2px solid var(--ink); outline-offset: -1px; } td:hover span 
 """
 
 
+def _legend(item: Heat) -> str:
+    legend = f"{item.value[0].upper()}{item.value[1:]}, 0 to 1. Columns: {item.axes[0]}. Rows: {item.axes[1]}."
+    return f"{legend} {item.note}" if item.note else legend
+
+
 def _heading(text: str, scope: str) -> str:
     mark = ' class="mark"' if text in ("end", "start", "unknown") else ""
     return f'<th scope="{scope}" dir="auto"{mark}>{html.escape(text)}</th>'
@@ -265,7 +270,7 @@ def _table(item: Heat) -> str:
         cells = []
         for column, weight in zip(item.columns, weights, strict=True):
             percent = 100 * float(weight)
-            hint = html.escape(f"{row} attends to {column}: {percent:.1f} %")
+            hint = html.escape(f"{row}, {column}: {item.value} {percent:.1f} %")
             cells.append(f'<td style="--w:{percent:.1f}" title="{hint}"><span>{percent:.0f}</span></td>')
         body.append(f"<tr>{_heading(row, 'row')}{''.join(cells)}</tr>")
     caption = f'<caption dir="auto">{html.escape(item.title)}</caption>' if item.title else ""
@@ -278,10 +283,8 @@ def _table(item: Heat) -> str:
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
     tables = "\n".join(map(_table, items))
     heading = html.escape(title or items[0].title or "Attention")
-    note = (
-        "<p>Columns: the source. Rows: the output. The stronger the colour, the more the output attends to "
-        "that token of the source; point at a cell for the weight in percent.</p>\n"
-    )
+    legend = html.escape(" ".join(dict.fromkeys(map(_legend, items))))
+    note = f"<p>{legend} The stronger the colour, the higher it is; point at a cell for its value in percent.</p>\n"
     content = fonts.embedded(heading + tables)
     path.write_text(page(heading, _STYLE, f"{note}<main>\n{tables}\n</main>", content), encoding="utf-8")
 
@@ -302,56 +305,3 @@ def page(heading: str, style: str, body: str, faces: Mapping[str, str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{body}</body></html>\n"
     )
-
-
-# ---- training ------------------------------------------------------------
-
-
-def curves(rows: Sequence[Mapping[str, float]], path: Path | str, score: str | None = None) -> Path:
-    """Draw the losses and the dev score of a run, a row per epoch, as one .png; the best epoch is marked.
-
-    Every column with "loss" in its name goes into the upper panel. The score is the named one, or the first column
-    that is a metric (plain, or as `dev_...`).
-
-    >>> import tempfile
-    >>> rows = [{"epoch": 1, "loss": 2.0, "wer": 80.0}, {"epoch": 2, "loss": 1.0, "wer": 60.0}]
-    >>> curves(rows, Path(tempfile.mkdtemp()) / "curves.png").stat().st_size > 5000
-    True
-    """
-    from matplotlib.figure import Figure
-
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png")
-    if not rows:
-        raise DataError(f"{path}: no epochs to draw")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    losses = [name for name in names if "loss" in name]
-    scores = [name for name in names if name.removeprefix("dev_") in METRICS]
-    score = score or (scores[0] if scores else None)
-    panels = [drawn for drawn in (losses, [score] if score else []) if drawn]
-    if not panels:
-        raise DataError(f"{path}: neither a loss nor a score in {', '.join(names)}")
-    figure = Figure(figsize=(6.4, 2.6 * len(panels) + 0.4), layout="constrained")
-    for axes, drawn in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
-        for colour, name in zip(_LINES, drawn, strict=False):
-            points = [(row.get("epoch", i), row[name]) for i, row in enumerate(rows, 1) if name in row]
-            axes.plot(*zip(*points, strict=True), color=colour, lw=1.8, marker="o", ms=3, label=name.replace("_", " "))
-            if name == score:
-                _mark_best(axes, points, name)
-        axes.grid(color="#e3e8ed")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(y=0.12)
-        axes.legend(frameon=False, fontsize=9)
-    axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    save(figure, path)
-    return path
-
-
-def _mark_best(axes: Axes, points: Sequence[tuple[float, float]], name: str) -> None:
-    best = max if higher_is_better(name.removeprefix("dev_")) else min
-    epoch, value = best(points, key=lambda point: point[1])
-    axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
-    text = f"best {format_metric(name.removeprefix('dev_'), value)}"
-    axes.annotate(text, (epoch, value), (0, 9), textcoords="offset points", ha="center", size=9, color=INK)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, ClassVar, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.errors import DataError
-from windlass.core.fitting import Gives, Needs, Term
+from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.nn.pooling import AttentionPooling, PoolOptions
+from windlass.heads.options import TextHeadOptions
+from windlass.nn.embedding import Embedding
 
 
 class LossOptions(Options):
@@ -35,31 +37,6 @@ class LossOptions(Options):
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
             yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
-
-
-class PooledHeadOptions(Options):
-    """What the options of every head that pools the memory to one vector share.
-
-    >>> [options.hidden for options in PooledHeadOptions.tiny()]
-    [(), (6, 3)]
-    """
-
-    kind: str = ""
-    pool: PoolOptions = Field(AttentionPooling.Options(), description="the pooling of the states to one vector")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
-
-    def _terms(self, at: str) -> Iterator[Term]:
-        yield Gives(f"{at} pairs")
-        yield Needs(
-            "model.encoder states", f"with {at}: {self.kind} the encoder must have states, not encoder: <model.encoder>"
-        )
-        yield from self.pool.declare_over("model.encoder", f"{at}.pool")
-
-    @classmethod
-    def tiny(cls) -> tuple[Self, ...]:
-        """Without hidden layers, and with two."""
-        return cls.small(), cls.small(hidden=(6, 3))
 
 
 class Head(nn.Module, ABC):
@@ -98,6 +75,43 @@ class Head(nn.Module, ABC):
         """Score the batch's targets instead of predicting."""
 
 
+AllowedTransitions = tuple[list[bool], list[list[bool]], list[bool]]
+"""Which tags may come first, after each other, and last."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a head needs to know of the rest of the model: sizes, and what it shares with the encoder.
+
+    >>> from windlass.heads.label import LabelHeadOptions
+    >>> LabelHeadOptions().build(Wiring(outputs=3, memory_size=8)).output[-1].out_features
+    3
+    """
+
+    outputs: int  # V
+    memory_size: int  # D
+    final_sizes: tuple[tuple[int, ...], ...] = ()  # of the tensors in every layer's last state
+    part_sizes: Mapping[str, int] = field(default_factory=dict)  # of the states of the memory's parts, by name
+    decoder: TextHeadOptions | None = None  # of the text head
+    tied: bool = False  # the output layer shares the decoder's embedding
+    embedding: Embedding | None = None  # the encoder's, if the decoder shares it
+    allowed: AllowedTransitions | None = None  # of the tags
+    prefix: str | None = None  # the input that the decoder reads as a prefix
+
+
+def mlp(size: int, hidden: Sequence[int], outputs: int, dropout: float) -> nn.Sequential:
+    """o = V tanh(... tanh(W_1 x + b_1) ...) + b, with dropout on the input of every layer.
+
+    >>> [type(module).__name__ for module in mlp(4, [3], 2, dropout=0.1)]
+    ['Dropout', 'Linear', 'Tanh', 'Dropout', 'Linear']
+    """
+    modules: list[nn.Module] = []
+    for width in hidden:
+        modules += [*([nn.Dropout(dropout)] if dropout else []), nn.Linear(size, width), nn.Tanh()]
+        size = width
+    return nn.Sequential(*modules, *([nn.Dropout(dropout)] if dropout else []), nn.Linear(size, outputs))
+
+
 def gold(batch: Batch) -> Padded:
     """The targets of a batch; an error if it has none.
 
@@ -116,33 +130,3 @@ def ensemble_mean(parts: Iterable[Tensor]) -> Tensor:
     [0.5, 0.5]
     """
     return torch.stack([part.cpu() for part in parts]).mean(0)
-
-
-def pool_memory(pool: nn.Module, memory: Memory) -> tuple[Tensor, Tensor | None]:
-    """A memory as one vector (B, D), a pair as [u; v; |u - v|; u * v]; and the weights of attention pooling (B, S).
-
-    >>> from windlass.nn.pooling import AttentionPooling
-    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pool_memory(AttentionPooling.Options().build(4), memory)[0].shape
-    torch.Size([2, 4])
-    """
-    u, weights = pool(memory)
-    second = memory.parts.get("second")
-    if second is None:
-        return u, weights
-    v, _ = pool(second)
-    return torch.cat([u, v, (u - v).abs(), u * v], dim=-1), weights
-
-
-def pooling_attention(members: Sequence[Member], pooling: Sequence[Tensor | None]) -> Tensor | None:
-    """The attention (B, rows, S) of attention pooling, or, for a pair, of the second text over the first.
-
-    >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-    >>> pooling_attention([Member(None, memory)], [torch.ones(2, 5) / 5]).shape
-    torch.Size([2, 1, 5])
-    """
-    if "second" in members[0].memory.parts:
-        cross = [m.memory.parts["cross_attention"].states for m in members if "cross_attention" in m.memory.parts]
-        return ensemble_mean(cross) if cross else None
-    weights = [w[:, None] for w in pooling if w is not None]
-    return ensemble_mean(weights) if weights else None

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options, named
+from windlass.heads.base import Wiring
 from windlass.heads.label import LabelHeadOptions
 from windlass.heads.labels import LabelsHeadOptions
 from windlass.heads.number import NumberHeadOptions
 from windlass.heads.tags import TagsHeadOptions
 from windlass.heads.text import TextHead
-from windlass.heads.wiring import Wiring
 
 
 class WritingOptions(Options):

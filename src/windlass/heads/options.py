@@ -186,8 +186,7 @@ class DeepReadout(_Readout):
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} context")
         yield Needs(
-            "model.decoder.feedback",
-            f"{at}: deep reads the last output, but feedback is off: use state or joined",
+            "model.decoder.feedback", f"{at}: deep reads the last output, but feedback is off: use state or joined"
         )
 
 
@@ -253,10 +252,7 @@ class TextHeadOptions(StackOptions):
     def _declare_copying(self, at: str) -> Iterator[Term]:
         """Copying needs attention over tokens, tokenised like those of the target."""
         key = f"{at}.copying"
-        yield Needs(
-            f"{at}.context weights",
-            f"{key}: copying needs attention: set {at}.context: attention",
-        )
+        yield Needs(f"{at}.context weights", f"{key}: copying needs attention: set {at}.context: attention")
         yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
         yield Needs(
             ("model.encoder token states", f"{at}.context words"),

@@ -23,11 +23,9 @@ def run_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tensor
     Rows that continue the last batch start from `carry`, the others from the initial state.
 
     >>> from windlass.core.records import Padded
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
-    >>> batch = Batch({}, Padded.of([[5, 6, 7], [8, 9, 4]]), torch.arange(2), continues=torch.zeros(2) > 0)
-    >>> readout, carry = run_chunk(head, batch, None)
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
+    >>> head = TextHead(TextHeadOptions(size=8, context="none"), 10, memory_size=0, final_sizes=())
+    >>> readout, carry = run_chunk(head, Batch({}, Padded.of([[5, 6, 7], [8, 9, 4]]), torch.arange(2)), None)
     >>> readout.shape, carry.layers[0][0].shape
     (torch.Size([2, 3, 8]), torch.Size([2, 8]))
     """
@@ -54,11 +52,9 @@ def score_chunk(head: TextHead, batch: Batch, carry: Carry | None, smoothing: fl
     """The training loss of a chunk, and the state to carry on.
 
     >>> from windlass.core.records import Padded
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
-    >>> batch = Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1), continues=torch.zeros(1) > 0)
-    >>> int(score_chunk(head, batch, None).count)
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
+    >>> head = TextHead(TextHeadOptions(size=8, context="none"), 10, memory_size=0, final_sizes=())
+    >>> int(score_chunk(head, Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1)), None).count)
     3
     """
     assert batch.target is not None
@@ -74,11 +70,9 @@ def force_chunk(head: TextHead, batch: Batch, carry: Carry | None) -> tuple[Tens
     """Log probabilities (B, T) of a chunk, zero on padding, and the state to carry on.
 
     >>> from windlass.core.records import Padded
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=())
-    >>> batch = Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1), continues=torch.zeros(1) > 0)
-    >>> force_chunk(head, batch, None)[0].shape
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
+    >>> head = TextHead(TextHeadOptions(size=8, context="none"), 10, memory_size=0, final_sizes=())
+    >>> force_chunk(head, Batch({}, Padded.of([[5, 6, 7]]), torch.arange(1)), None)[0].shape
     torch.Size([1, 3])
     """
     assert batch.target is not None

@@ -15,11 +15,9 @@ from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.base import Head, LossOptions, ensemble_mean, gold
-from windlass.heads.wiring import AllowedTransitions, Wiring
+from windlass.heads.base import AllowedTransitions, Head, LossOptions, Wiring, ensemble_mean, gold, mlp
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.loss import cross_entropy
-from windlass.nn.mlp import mlp
 
 
 class TagsHeadOptions(Options):
@@ -32,8 +30,7 @@ class TagsHeadOptions(Options):
 
     kind: Literal["tags"] = "tags"
     output: Literal["softmax", "crf"] = Field(
-        "softmax",
-        description="a softmax at every place or a CRF over the sequence, within the target's tag scheme",
+        "softmax", description="a softmax at every place or a CRF over the sequence, within the target's tag scheme"
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
@@ -120,13 +117,7 @@ class TagsHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place.
-
-        >>> head = TagsHead(TagsHeadOptions(), tags=3, memory_size=4)
-        >>> memory = Memory(torch.randn(2, 5, 4), torch.ones(2, 5) > 0, torch.randn(2, 4))
-        >>> [len(row[0].ids) for row in TagsHead.predict([Member(head, memory)], SearchRequest())]
-        [5, 5]
-        """
+        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place."""
         if request.nbest > 1:
             raise RecipeError("a tagger has one output, with the probability of each tag: leave nbest out")
         first = members[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor, nn
@@ -61,30 +61,19 @@ class DecoderState(Record):
     coverage: Tensor | None  # (N, S) the attention that each place has received so far
 
 
-@dataclass(frozen=True)
-class StepOutput(Record):
-    """The results of one step of the decoder."""
-
+class _Step(NamedTuple):
     s: Tensor  # (N, H) the state
     context: Tensor | None  # (N, D)
     o: Tensor | None  # (N, R) the readout, with input feeding
     weights: Tensor | None  # (N, S) attention
-    coverage_penalty: Tensor | None  # (N,) the coverage loss
-    state: DecoderState
+    coverage_penalty: Tensor | None = None  # (N,) the coverage loss
 
 
-@dataclass(frozen=True)
-class TeacherForced(Record):
-    """The results of teacher forcing.
-
-    >>> TeacherForced(torch.zeros(2, 3, 4), None, None).select(torch.tensor([1])).readout.shape
-    torch.Size([1, 3, 4])
-    """
-
+class _TeacherForced(NamedTuple):
     readout: Tensor  # (B, T, R) the input of the output layer
     weights: Tensor | None  # (B, T, S) attention
     coverage_penalty: Tensor | None  # (B, T) the coverage loss
-    gate: Tensor | None = None  # (B, T) with copying: the gate's logit
+    gate: Tensor | None  # (B, T) with copying: the gate's logit
 
 
 @final
@@ -110,6 +99,8 @@ class TextHead(Head):
     (torch.Size([2, 10]), torch.Size([2, 5]))
     """
 
+    searches = True
+
     def __init__(
         self,
         options: TextHeadOptions,
@@ -122,8 +113,7 @@ class TextHead(Head):
         prefix: str | None = None,
     ):
         super().__init__()
-        self.prefix = prefix  # the input that the decoder reads before its first token
-        self.options = options
+        self.options, self.prefix = options, prefix  # the prefix: the input that is read before the first token
         self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
         self.embedding_size = self.embedding.size if self.embedding else 0  # E
         context = options.context
@@ -153,8 +143,6 @@ class TextHead(Head):
             self.embedding.scale_for_tying()
             self.output.weight = self.embedding.table
 
-    searches = True
-
     # -- fast paths
 
     def fused(self, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
@@ -174,17 +162,17 @@ class TextHead(Head):
         """
         keys = self.attention.prepare(memory) if self.attention else None
         summary = memory.summary if self.options.context.constant else None
-        projections = tuple(self.stack.first.input_products(*self.widths))
+        # For token, context and fed, which are known only step by step.
+        projections = tuple(Product(columns) for columns in self.stack.first.weight_x.split(self.widths, dim=1))
         projected_summary = None if summary is None else projections[1](summary)
         layers = self.start(memory)
-        B = memory.summary.size(0)
         stack = self.stack.begin(layers)
         prefix = None if batch is None or self.prefix is None else batch.inputs[self.prefix]
         if prefix is not None and self.embedding is not None:
             _, layers = self.stack(self.embedding(prefix.values), prefix.mask, stack)
             stack = replace(stack, layers=layers)  # keeps the masks of locked dropout: it is one sequence
         like = layers[0][0]
-        fed = like.new_zeros(B, self.readout_size) if self.input_feeding else None
+        fed = like.new_zeros(len(like), self.readout_size) if self.input_feeding else None
         coverage = like.new_zeros(keys.mask.shape) if self.uses_coverage and keys else None
         copies = None
         if self.gate and keys:
@@ -200,10 +188,10 @@ class TextHead(Head):
         With copying, the log probabilities are (N, V + K), for K out-of-vocabulary tokens of the sources.
         """
         e = self._embed(tokens)
-        step = self._advance(e, self.stack.first.project(e), state, source)
-        return self._logprobs(step, e, source), step.state, step.weights
+        step, state = self._advance(e, self.stack.first.project(e), state, source)
+        return self._logprobs(step, e, source), state, step.weights
 
-    def _logprobs(self, step: StepOutput, e: Tensor, source: DecoderSource) -> Tensor:
+    def _logprobs(self, step: _Step, e: Tensor, source: DecoderSource) -> Tensor:
         """The log probabilities after a step."""
         logits = self.output(self.read_out(step.s, step.context, e) if step.o is None else step.o)
         if self.gate is None or step.weights is None or source.copies is None:
@@ -226,7 +214,9 @@ class TextHead(Head):
         context, weights = self.attention(query.view(B, -1, query.size(1)), source.keys, coverage)
         return context.flatten(0, 1), weights.flatten(0, 1)
 
-    def _advance(self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource) -> StepOutput:
+    def _advance(
+        self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource
+    ) -> tuple[_Step, DecoderState]:
         """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
         context = weights = penalty = o = None
         if source.projected_summary is not None and source.summary is not None:
@@ -247,7 +237,7 @@ class TextHead(Head):
         if coverage is not None and weights is not None:
             penalty = coverage_loss(weights, coverage)
             coverage = coverage + weights
-        return StepOutput(s, context, o, weights, penalty, DecoderState(stack, o, coverage))
+        return _Step(s, context, o, weights, penalty), DecoderState(stack, o, coverage)
 
     def read_out(self, s: Tensor, context: Tensor | None, e: Tensor) -> Tensor:
         """The readout o (..., R) of states (..., H), contexts (..., D) and tokens (..., E)."""
@@ -262,7 +252,7 @@ class TextHead(Head):
 
     # -- teacher forcing: training and forced decoding
 
-    def teacher_force(self, memory: Memory, batch: Batch, sampling_prob: float = 0.0) -> TeacherForced:
+    def teacher_force(self, memory: Memory, batch: Batch, sampling_prob: float = 0.0) -> _TeacherForced:
         """Run the decoder over reference targets (B, T).
 
         With probability `sampling_prob` it reads its own last output instead (scheduled sampling).
@@ -279,40 +269,30 @@ class TextHead(Head):
         if fused is not None:
             return self._force_fused(e, fused, source)
         projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
-        steps: list[StepOutput] = []
+        steps: list[_Step] = []
         for x_t, e_t in zip(projected.unbind(0), e.unbind(1), strict=True):
-            steps.append(self._advance(e_t, x_t, state, source))
-            state = steps[-1].state
-        return self._gather(steps, e, source)
+            step, state = self._advance(e_t, x_t, state, source)
+            steps.append(step)
+        return self._forced(_stack(steps), e, source)
 
-    def _gather(self, steps: list[StepOutput], e: Tensor, source: DecoderSource) -> TeacherForced:
-        """Stack the steps; without input feeding, one product computes all readouts."""
-        o, weights = _stack([step.o for step in steps]), _stack([step.weights for step in steps])
-        s, context = _stack([step.s for step in steps]), _stack([step.context for step in steps])
-        assert s is not None
-        o = self.read_out(s, context, e) if o is None else o
-        penalty = _stack([step.coverage_penalty for step in steps])
-        return TeacherForced(o, weights, penalty, self._copy_gate(s, e, weights, source))
+    def _forced(self, steps: _Step, e: Tensor, source: DecoderSource) -> _TeacherForced:
+        """What needs no recurrence, for all steps (B, T, ...) at once: readouts that are not fed, and the copy gate."""
+        o, gate = self.read_out(steps.s, steps.context, e) if steps.o is None else steps.o, None
+        if self.gate is not None and steps.weights is not None and source.copies is not None:
+            gate = self.gate(steps.s, e, steps.weights, source.copies)
+        return _TeacherForced(o, steps.weights, steps.coverage_penalty, gate)
 
-    def _copy_gate(self, s: Tensor, e: Tensor, weights: Tensor | None, source: DecoderSource) -> Tensor | None:
-        """The copy gate's logit at all steps (B, T); None without copying."""
-        if self.gate is None or weights is None or source.copies is None:
-            return None
-        logits: Tensor = self.gate(s, e, weights, source.copies)
-        return logits
-
-    def _force_fused(self, e: Tensor, fused: FusedDecoder, source: DecoderSource) -> TeacherForced:
-        """All steps in one piece, with gradients derived by hand; then what needs no recurrence."""
+    def _force_fused(self, e: Tensor, fused: FusedDecoder, source: DecoderSource) -> _TeacherForced:
+        """All steps in one piece, with gradients derived by hand."""
         assert source.keys is not None
         states, attention, readouts = decode(fused)
         weights = attention.transpose(0, 1)  # (B, T, S)
         penalty = coverage_loss(weights, weights.cumsum(1) - weights) if self.uses_coverage else None
-        o, s = None if readouts is None else readouts.transpose(0, 1), states.transpose(0, 1)
-        if o is None:
-            o = self.read_out(s, weights @ source.keys.values, e)
-        return TeacherForced(o, weights, penalty, self._copy_gate(s, e, weights, source))
+        o = None if readouts is None else readouts.transpose(0, 1)
+        context = weights @ source.keys.values if o is None else None
+        return self._forced(_Step(states.transpose(0, 1), context, o, weights, penalty), e, source)
 
-    def _force_parallel(self, e: Tensor, state: DecoderState, source: DecoderSource) -> TeacherForced:
+    def _force_parallel(self, e: Tensor, state: DecoderState, source: DecoderSource) -> _TeacherForced:
         """All steps in parallel, if the stack's inputs do not depend on its outputs."""
         context = weights = None
         x = e
@@ -323,25 +303,24 @@ class TextHead(Head):
         if self.attention is not None:
             assert source.keys is not None
             context, weights = self.attention(s, source.keys)
-        return TeacherForced(self.read_out(s, context, e), weights, None, self._copy_gate(s, e, weights, source))
+        return self._forced(_Step(s, context, None, weights), e, source)
 
     def _force_sampled(
         self, tokens: Tensor, state: DecoderState, source: DecoderSource, sampling_prob: float
-    ) -> TeacherForced:
+    ) -> _TeacherForced:
         """Scheduled sampling (Bengio et al. 2015): for every token, read the reference or the model's own output."""
-        steps: list[StepOutput] = []
+        steps: list[_Step] = []
         embedded: list[Tensor] = []
         last = tokens[:, 0]
         for t, reference in enumerate(tokens.unbind(1)):
             sampled = torch.rand(last.shape, device=last.device) < sampling_prob
             e = self._embed(torch.where(sampled, last, reference) if t else reference)
-            step = self._advance(e, self.stack.first.project(e), state, source)
+            step, state = self._advance(e, self.stack.first.project(e), state, source)
             with torch.no_grad():
                 last = self._logprobs(step, e, source).argmax(-1)
             steps.append(step)
             embedded.append(e)
-            state = step.state
-        return self._gather(steps, torch.stack(embedded, 1), source)
+        return self._forced(_stack(steps), torch.stack(embedded, 1), source)
 
     def score(
         self,
@@ -368,16 +347,13 @@ class TextHead(Head):
             terms["coverage"] = term.detach()
             value = value + loss.coverage * term
         if loss.alignment and batch.alignment is not None and forced.weights is not None:
-            term = alignment_loss(*self._aligned_attention(forced.weights, batch.alignment))
+            weights, links = forced.weights, batch.alignment
+            if self.options.context.aligns_late:  # the step after a word, which reads it, aligns it
+                weights, links = weights[:, 1:], links[:, :-1]
+            term = alignment_loss(weights, links)
             terms["alignment"] = term.detach()
             value = value + loss.alignment * term
         return Scored(value, target.mask.sum(), terms)
-
-    def _aligned_attention(self, weights: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention (B, T, S) and its gold links: at the step that writes a word, or at the next, which reads it."""
-        context = self.options.context
-        reading = isinstance(context, AttentionContext) and context.links == "reading"
-        return (weights[:, 1:], gold[:, :-1]) if reading else (weights, gold)
 
     def reference_logprobs(self, memory: Memory, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, T) of the targets, zero on padding, and attention (B, T, S)."""
@@ -389,7 +365,7 @@ class TextHead(Head):
             logp = mixed_logprob(logp, forced.gate, self._copy_share(forced, batch), oov)
         return logp * target.mask, forced.weights
 
-    def _copy_share(self, forced: TeacherForced, batch: Batch) -> Tensor:
+    def _copy_share(self, forced: _TeacherForced, batch: Batch) -> Tensor:
         """The attention (B, T) on places that hold the reference token."""
         assert batch.copyable is not None
         assert forced.weights is not None
@@ -399,14 +375,7 @@ class TextHead(Head):
 
     @classmethod
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """Search for the best outputs.
-
-        >>> from windlass.decoding.options import Beam
-        >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
-        >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-        >>> [len(row) for row in TextHead.predict([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
-        [2, 2]
-        """
+        """Search for the best outputs."""
         return search(members, request)
 
     @torch.no_grad()
@@ -422,7 +391,7 @@ def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> A
     return Attention(context.score, options.size, memory_size) if isinstance(context, AttentionContext) else None
 
 
-def _stack(parts: list[Tensor | None]) -> Tensor | None:
-    """Steps (B, ...) as (B, T, ...); None if they are."""
-    present = [part for part in parts if part is not None]
-    return torch.stack(present, 1) if present else None
+def _stack(steps: list[_Step]) -> _Step:
+    """Steps (B, ...) as one (B, T, ...)."""
+    stacked = (None if parts[0] is None else torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+    return _Step(*stacked)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def set_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> d
     """
     right, found, gold = Counter[str](), Counter[str](), Counter[str]()
     for text, texts in zip(predictions, references, strict=True):
-        ours, theirs = _label_set(text), _label_set(texts[0])
+        ours, theirs = label_set(text), label_set(texts[0])
         right.update(ours & theirs)
         found.update(ours)
         gold.update(theirs)
@@ -69,11 +69,16 @@ def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]])
     >>> exact_match(["b, a", "a"], [["a,b"], ["b"]])
     {'exact_match': 50.0}
     """
-    right = [_label_set(text) == _label_set(texts[0]) for text, texts in zip(predictions, references, strict=True)]
+    right = [label_set(text) == label_set(texts[0]) for text, texts in zip(predictions, references, strict=True)]
     return {"exact_match": 100 * sum(right) / max(1, len(right))}
 
 
-def _label_set(text: str) -> frozenset[str]:
+def label_set(text: str) -> frozenset[str]:
+    """Return the labels of a text, which commas separate.
+
+    >>> sorted(label_set("b, a,,"))
+    ['a', 'b']
+    """
     return frozenset(label for part in text.split(",") if (label := part.strip()))
 
 

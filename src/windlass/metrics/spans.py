@@ -8,7 +8,12 @@ from windlass.core.errors import DataError
 from windlass.data.schemes import spans
 
 
-def _tag_pairs(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> list[tuple[list[str], list[str]]]:
+def tag_pairs(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> list[tuple[list[str], list[str]]]:
+    """Return the predicted and the gold tags of every sentence.
+
+    >>> tag_pairs(["DET NOUN"], [["DET VERB"]])
+    [(['DET', 'NOUN'], ['DET', 'VERB'])]
+    """
     sentences = [(p.split(), r[0].split()) for p, r in zip(predictions, references, strict=True)]
     for number, (predicted, gold) in enumerate(sentences, 1):
         if len(predicted) != len(gold):
@@ -22,7 +27,7 @@ def tag_accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]
     >>> tag_accuracy(["DET NOUN", "VERB"], [["DET VERB"], ["VERB"]])
     {'tag_accuracy': 66.66666666666667}
     """
-    sentences = _tag_pairs(predictions, references)
+    sentences = tag_pairs(predictions, references)
     pairs = [pair for predicted, gold in sentences for pair in zip(predicted, gold, strict=True)]
     return {"tag_accuracy": 100 * sum(a == b for a, b in pairs) / max(1, len(pairs))}
 
@@ -36,7 +41,7 @@ def span_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> 
     {'span_f1': 50.0, 'span_precision': 50.0, 'span_recall': 50.0}
     """
     correct = predicted = gold = 0
-    for predicted_tags, gold_tags in _tag_pairs(predictions, references):
+    for predicted_tags, gold_tags in tag_pairs(predictions, references):
         a, b = set(spans(predicted_tags)), set(spans(gold_tags))
         correct, predicted, gold = correct + len(a & b), predicted + len(a), gold + len(b)
     return {

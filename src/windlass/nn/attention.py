@@ -18,24 +18,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import Memory, Record
 from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import CosineTape, FusedScore, ProductTape, ReluTape, TanhTape
-from windlass.nn.fast.interface import FastScore
 from windlass.nn.fast.onednn import linear
 from windlass.nn.product import Product
 
 
-class Score(FastScore, nn.Module, ABC):
+class Score(Part, nn.Module, ABC):
     """How well a query matches a key. `prepare` computes, once per batch, what does not depend on the query."""
 
     size: int
     """The size of a prepared key: A."""
 
-    @abstractmethod
     def prepare(self, keys: Tensor) -> Tensor:
-        """(B, S, K) -> (B, S, A)."""
+        """(B, S, K) -> (B, S, A); the keys themselves, unless a score overrides it."""
+        return keys
 
     def query_projection(self) -> Product | None:
         """The product that takes queries to those that `compare` expects; None: the identity."""
@@ -48,6 +47,10 @@ class Score(FastScore, nn.Module, ABC):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Queries (B, T, Q) against prepared keys (B, S, A) -> (B, T, S)."""
         return self.compare(project_query(self.query_projection(), query), keys)
+
+    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
+        """The score against prepared keys with its gradients by hand, for the fused decoder; None: there is none."""
+        return None
 
 
 def project_query(product: Product | None, query: Tensor) -> Tensor:
@@ -63,6 +66,10 @@ class _AttentionOptions(Options):
     keys: int | None = Field(None, ge=1, description="project the keys to this size; none: no projection")
     values: int | None = Field(None, ge=1, description="project the values to this size; none: no projection")
     coverage: bool = Field(False, description="let the score see the attention that each place has received so far")
+
+    def build(self, query_size: int, key_size: int) -> Score:
+        """Build the score."""
+        return self.part(query_size, key_size, self)  # type: ignore[no-any-return]
 
 
 @final
@@ -81,10 +88,6 @@ class Additive(Score):
 
         kind: Literal["additive"] = "additive"
         size: int = Field(256, ge=1, description="units of the hidden layer")
-
-        def build(self, query_size: int, key_size: int) -> Additive:
-            """Build the score."""
-            return Additive(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
         super().__init__()
@@ -111,32 +114,20 @@ class Additive(Score):
         return FusedScore(TanhTape, keys, self.query.weight, self.v, coverage)
 
 
-def _same_size(kind: str, query_size: int, key_size: int) -> None:
-    if query_size != key_size:
-        raise RecipeError(
-            f"{kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
-            f"set attention keys: {query_size}, or use kind: bilinear or additive"
-        )
-
-
 class _DotProduct(Score):
-    """A dot product of query and key, both of one size."""
-
-    def __init__(self, query_size: int, key_size: int, kind: str):
+    def __init__(self, query_size: int, key_size: int, options: Dot.Options | ScaledDot.Options | Cosine.Options):
         super().__init__()
-        _same_size(kind, query_size, key_size)
+        if query_size != key_size:
+            raise RecipeError(
+                f"{options.kind} attention needs queries and keys of the same size, not {query_size} and {key_size}: "
+                f"set attention keys: {query_size}, or use kind: bilinear or additive"
+            )
         self.size = key_size
 
-    def prepare(self, keys: Tensor) -> Tensor:
-        """k."""
-        return keys
-
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q . k."""
         return query @ keys.transpose(1, 2)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """q . k."""
         return FusedScore(ProductTape, keys, coverage=coverage)
 
 
@@ -156,10 +147,6 @@ class Dot(_DotProduct):
 
         kind: Literal["dot"] = "dot"
 
-        def build(self, query_size: int, key_size: int) -> Dot:
-            """Build the score."""
-            return Dot(query_size, key_size, "dot")
-
 
 @final
 class ScaledDot(_DotProduct):
@@ -177,10 +164,6 @@ class ScaledDot(_DotProduct):
 
         kind: Literal["scaled_dot"] = "scaled_dot"
 
-        def build(self, query_size: int, key_size: int) -> ScaledDot:
-            """Build the score."""
-            return ScaledDot(query_size, key_size, "scaled_dot")
-
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """q . k / sqrt(A)."""
         return super().compare(query, keys) / math.sqrt(self.size)
@@ -192,7 +175,7 @@ class ScaledDot(_DotProduct):
 
 
 @final
-class Bilinear(Score):
+class Bilinear(_DotProduct):
     """A dot product through a learned matrix ("general" in Luong et al. 2015); sizes may differ.
 
     e = q . W k
@@ -208,12 +191,8 @@ class Bilinear(Score):
 
         kind: Literal["bilinear"] = "bilinear"
 
-        def build(self, query_size: int, key_size: int) -> Bilinear:
-            """Build the score."""
-            return Bilinear(query_size, key_size)
-
-    def __init__(self, query_size: int, key_size: int):
-        super().__init__()
+    def __init__(self, query_size: int, key_size: int, options: Options):
+        nn.Module.__init__(self)
         self.size = query_size
         self.key = nn.Linear(key_size, query_size, bias=False)
 
@@ -221,17 +200,9 @@ class Bilinear(Score):
         """W k."""
         return linear(keys, self.key.weight)
 
-    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q . W k."""
-        return query @ keys.transpose(1, 2)
-
-    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """q . W k."""
-        return FusedScore(ProductTape, keys, coverage=coverage)
-
 
 @final
-class Cosine(Score):
+class Cosine(_DotProduct):
     """The cosine similarity of query and key, times a factor.
 
     e = scale * (q . k) / (|q| |k|)
@@ -249,22 +220,12 @@ class Cosine(Score):
         kind: Literal["cosine"] = "cosine"
         scale: float = Field(10.0, gt=0, description="multiplies the cosine, which sharpens the softmax")
 
-        def build(self, query_size: int, key_size: int) -> Cosine:
-            """Build the score."""
-            return Cosine(query_size, key_size, self)
-
     def __init__(self, query_size: int, key_size: int, options: Options):
-        super().__init__()
-        _same_size("cosine", query_size, key_size)
-        self.size = key_size
+        super().__init__(query_size, key_size, options)
         self.scale = options.scale
 
-    def prepare(self, keys: Tensor) -> Tensor:
-        """k, normalised only in `compare`: coverage may still change it."""
-        return keys
-
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """scale * cos(q, k)."""
+        """scale * cos(q, k); keys are not normalised before, as coverage may still change them."""
         return self.scale * F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(1, 2)
 
     def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
@@ -288,10 +249,6 @@ class MLP(Score):
 
         kind: Literal["mlp"] = "mlp"
         size: int = Field(256, ge=1, description="units of the hidden layer")
-
-        def build(self, query_size: int, key_size: int) -> MLP:
-            """Build the score."""
-            return MLP(query_size, key_size, self)
 
     def __init__(self, query_size: int, key_size: int, options: Options):
         super().__init__()
@@ -335,7 +292,7 @@ class Keys(Record):
     torch.Size([1, 5, 4])
     """
 
-    keys: Any  # (B, S, A), or `HierarchicalKeys`
+    keys: Any  # (B, S, A), or those of both levels of a hierarchical attention
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
     query_projection: Product | None = None  # of the score

@@ -17,17 +17,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import CellState
+from windlass.nn.fast import torch_lstm
 from windlass.nn.fast.activation import tanh
-from windlass.nn.fast.interface import FastCell
 from windlass.nn.fast.onednn import linear
-from windlass.nn.fast.recurrence import GruTape, LstmTape
-from windlass.nn.fast.sequence import run_tape
+from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape, recurrence
 from windlass.nn.product import Product
 
-Activation = Literal["tanh", "relu", "sigmoid", "identity"]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+_Named = Literal["tanh", "relu", "sigmoid", "identity"]
+_Activation = Callable[[Tensor], Tensor]
+_ACTIVATIONS: dict[str, _Activation] = {
     "tanh": tanh,
     "relu": torch.relu,
     "sigmoid": torch.sigmoid,
@@ -38,6 +38,10 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class _AnyCell(Options):
     stateful: ClassVar[bool] = True  # whether another network can be initialised with the state
 
+    def build(self, input_size: int, size: int) -> Cell:
+        """Build the cell."""
+        return self.part(input_size, size, self)  # type: ignore[no-any-return]
+
 
 class _CellOptions(_AnyCell):
     bias: bool = Field(True, description="add a bias to every gate")
@@ -47,11 +51,17 @@ class _CellOptions(_AnyCell):
     )
 
 
-class Cell(FastCell, nn.Module, ABC):
+class Cell(Part, nn.Module, ABC):
     """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
 
     parts = 1
     """The number of tensors in the state."""
+    tape: type[Tape] | None = None
+    """The step and its gradients by hand, for whole sequences and for decoders with attention."""
+    sums_input = False
+    """Whether a step uses the projected input and the product with the state only as their sum."""
+    bounded: bool | None = False
+    """Whether all states after the first lie within -1..1; None: if the first one does."""
 
     def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
         super().__init__()
@@ -59,13 +69,10 @@ class Cell(FastCell, nn.Module, ABC):
         self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
         self.weight_h = nn.Parameter(torch.empty(gates * size, size))
         self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
-
-    def reset_parameters(self, orthogonal: bool) -> None:
-        """Initialise the weights: Glorot for the input, orthogonal or Glorot for each recurrent matrix."""
-        for gate in self.weight_x.data.split(self.size):
+        for gate in self.weight_x.data.split(size):
             nn.init.xavier_uniform_(gate) if gate.numel() else None
-        for gate in self.weight_h.data.split(self.size):
-            (nn.init.orthogonal_ if orthogonal else nn.init.xavier_uniform_)(gate)
+        for gate in self.weight_h.data.split(size):
+            (nn.init.orthogonal_ if options.orthogonal else nn.init.xavier_uniform_)(gate)
 
     def project(self, x: Tensor) -> Tensor:
         """W x + b: (..., I) -> (..., G); with the first columns of W if x is only the first part of the input."""
@@ -78,12 +85,8 @@ class Cell(FastCell, nn.Module, ABC):
         return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
 
     def products(self) -> tuple[Product, ...]:
-        """The products with the state that a step takes; made once per sequence."""
-        return (Product(self.state_weight),)
-
-    def input_products(self, *widths: int) -> list[Product]:
-        """Products with the input, one for each of its parts, for inputs that are known only step by step."""
-        return [Product(columns) for columns in self.weight_x.split(widths, dim=1)]
+        """The products with the state that a step takes, if there are recurrent weights; made once per sequence."""
+        return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
 
     @abstractmethod
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
@@ -97,8 +100,16 @@ class Cell(FastCell, nn.Module, ABC):
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
     ) -> tuple[Tensor, CellState] | None:
-        """Run over inputs (S, B, I) in one piece if the cell has a tape (see `FastCell`)."""
-        return run_tape(self, x, state, real, reverse)
+        """Run over inputs (S, B, I) in one piece; return outputs (S, B, H) and the last state. None without a tape.
+
+        Outputs may have any value on padding. No state means zeros; real (S, B, 1) is False on padding.
+        """
+        if self.tape is None:
+            return None
+        start = self.zero_state(x.size(1), x) if state is None else state
+        if torch_lstm.suits(self, x, real, reverse_from_state=reverse and state is not None):
+            return torch_lstm.run(self, x, start, real, reverse)
+        return recurrence(self.tape, self.project(x), start, self.state_weight, self.state_bias, real, reverse)
 
     def zero_state(self, rows: int, like: Tensor) -> CellState:
         """A state of zeros for `rows` rows, with the device and dtype of `like`."""
@@ -117,32 +128,23 @@ class RNN(Cell):
     [[21.0, 42.0]]
     """
 
+    sums_input = True
+
     class Options(_CellOptions):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
-        activation: Activation = Field("tanh", description="the activation function")
+        activation: _Named = Field("tanh", description="the activation function")
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
             """Every activation."""
-            others = (cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity"))
-            return cls(), *others
-
-        def build(self, input_size: int, size: int) -> RNN:
-            """Build the cell."""
-            return RNN(input_size, size, self)
-
-    sums_input = True
+            return cls(), cls(activation="relu"), cls(activation="sigmoid", bias=False), cls(activation="identity")
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 1, options)
         self.activation = _ACTIVATIONS[options.activation]
-        self.reset_parameters(options.orthogonal)
-
-    def bounded(self, start: bool) -> bool:
-        """Yes, with tanh or sigmoid."""
-        return self.activation in (tanh, torch.sigmoid)
+        self.bounded = options.activation in ("tanh", "sigmoid")
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = act(W x + U h + b)."""
@@ -168,6 +170,7 @@ class LSTM(Cell):
 
     parts = 2
     sums_input = True
+    bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
     class Options(_CellOptions):
         """An LSTM cell."""
@@ -188,36 +191,24 @@ class LSTM(Cell):
             """The other output without biases, and peepholes."""
             return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
 
-        def build(self, input_size: int, size: int) -> LSTM:
-            """Build the cell."""
-            return LSTM(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options)  # gates in the order i, f, o, g
         self.output = _ACTIVATIONS[options.output]
         self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
-        self.reset_parameters(options.orthogonal)
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
-
-    def bounded(self, start: bool) -> bool:
-        """Yes: h' is a gate times tanh or sigmoid of the cell."""
-        return True
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
-        g = tanh(g)
-        if self.peepholes is None:
-            i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
-            c = f * c + i * g
-        else:
-            i, f, o = gates.chunk(3, dim=1)
+        i, f, o = (torch.sigmoid(gates) if self.peepholes is None else gates).chunk(3, dim=1)
+        if self.peepholes is not None:
             i, f = torch.sigmoid(i + self.peepholes[0] * c), torch.sigmoid(f + self.peepholes[1] * c)
-            c = f * c + i * g
+        c = f * c + i * tanh(g)
+        if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
         return o * self.output(c), c
 
@@ -236,6 +227,8 @@ class GRU(Cell):
     torch.Size([2, 4])
     """
 
+    bounded = None  # z keeps a share of the first state
+
     class Options(_CellOptions):
         """A GRU cell."""
 
@@ -249,16 +242,11 @@ class GRU(Cell):
             """The other reset gate, and no biases."""
             return cls(), cls(reset="before"), cls(bias=False)
 
-        def build(self, input_size: int, size: int) -> GRU:
-            """Build the cell."""
-            return GRU(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 3, options)  # gates in the order r, z, n
         self.before = options.reset == "before"
         self.tape = None if self.before else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
-        self.reset_parameters(options.orthogonal)
 
     def products(self) -> tuple[Product, ...]:
         """One product for all gates; with reset before, one for r and z and one for n."""
@@ -268,8 +256,7 @@ class GRU(Cell):
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = z * h + (1 - z) * n."""
-        (h,) = state
-        products = products or self.products()
+        (h,), products = state, products or self.products()
         halves = [2 * self.size, self.size]
         x_rz, x_n = projected.split(halves, dim=1)
         if self.before:
@@ -285,10 +272,6 @@ class GRU(Cell):
     def state_bias(self) -> Tensor | None:
         """b_h, which the reset gate multiplies; the biases of r and z are with the input."""
         return None if self.bias_h is None else F.pad(self.bias_h, (2 * self.size, 0))
-
-    def bounded(self, start: bool) -> bool:
-        """If the first state is: z keeps a share of it."""
-        return start
 
 
 @final
@@ -311,10 +294,6 @@ class Leaky(Cell):
         kind: Literal["leaky"] = "leaky"
         project: bool = Field(True, description="project the input; false: it must have the size of the state")
 
-        def build(self, input_size: int, size: int) -> Leaky:
-            """Build the cell."""
-            return Leaky(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         if not options.project and input_size != size:
             raise RecipeError(
@@ -324,17 +303,11 @@ class Leaky(Cell):
         nn.Module.__init__(self)
         self.input_size, self.size = input_size, size
         self.rate = nn.Parameter(torch.linspace(-2.0, 4.0, size))  # time constants from about 1 step to about 50
-        self.weight_x: Tensor
         if options.project:
-            self.weight_x = nn.Parameter(torch.empty(size, input_size))
-            nn.init.xavier_uniform_(self.weight_x)
+            self.weight_x = nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, input_size)))
         else:
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
-
-    def products(self) -> tuple[Product, ...]:
-        """None: there are no recurrent weights."""
-        return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """h' = a * h + (1 - a) * x."""
@@ -371,10 +344,6 @@ class Convolution(Cell):
             """Wide enough to see from one chunk of a text into the next."""
             return cls(width=8), cls(width=7, activation="relu")
 
-        def build(self, input_size: int, size: int) -> Convolution:
-            """Build the cell."""
-            return Convolution(input_size, size, self)
-
     def __init__(self, input_size: int, size: int, options: Options):
         nn.Module.__init__(self)
         self.input_size, self.size, self.width = input_size, size, options.width
@@ -387,10 +356,6 @@ class Convolution(Cell):
             nn.init.xavier_uniform_(block, gain=options.width**-0.5) if block.numel() else None
         self.bias = None  # added once per sum, as `constant`, not once per input
         self.constant = nn.Parameter(torch.zeros(self.channels))
-
-    def products(self) -> tuple[Product, ...]:
-        """None: there are no recurrent weights."""
-        return ()
 
     def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
         """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
@@ -429,8 +394,6 @@ def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 CellOptions = Annotated[
-    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options,
-    Field(discriminator="kind"),
-    named,
+    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options, Field(discriminator="kind"), named
 ]
 """Every cell that a recipe can name."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.options import Options as BaseOptions
-from windlass.core.options import named
+from windlass.core.options import Part, named
 from windlass.core.records import Padded
 from windlass.nn.cells import LSTM, CellOptions
 from windlass.nn.recurrence import Stack, StackOptions
@@ -21,8 +21,12 @@ class _CharacterOptions(BaseOptions):
     embedding: int = Field(32, ge=1, description="size of the character embeddings")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the word vectors")
 
+    def build(self, characters: int) -> CharacterEncoder:
+        """Build the encoder."""
+        return self.part(characters, self)  # type: ignore[no-any-return]
 
-class CharacterEncoder(nn.Module, ABC):
+
+class CharacterEncoder(Part, nn.Module, ABC):
     """Characters (B, S, C) -> word vectors (B, S, E). Every distinct word of a batch is encoded once."""
 
     size: int
@@ -66,10 +70,6 @@ class CharacterRNN(CharacterEncoder):
         cell: CellOptions = Field(LSTM.Options(), description="the recurrent cell")
         size: int = Field(32, ge=1, description="units per direction")
 
-        def build(self, characters: int) -> CharacterRNN:
-            """Build the encoder."""
-            return CharacterRNN(characters, self)
-
     def __init__(self, characters: int, options: Options):
         super().__init__(characters, options)
         stack = StackOptions(cell=options.cell, size=options.size)
@@ -100,10 +100,6 @@ class CharacterCNN(CharacterEncoder):
         kind: Literal["convolution"] = "convolution"
         size: int = Field(64, ge=1, description="filters")
         width: int = Field(3, ge=1, description="kernel width, in characters")
-
-        def build(self, characters: int) -> CharacterCNN:
-            """Build the encoder."""
-            return CharacterCNN(characters, self)
 
     def __init__(self, characters: int, options: Options):
         super().__init__(characters, options)

@@ -48,11 +48,8 @@ def mixed_logprob(generated: Tensor, gate: Tensor, share: Tensor, oov: Tensor) -
     0.375
     """
     generated = F.logsigmoid(gate) + generated.masked_fill(oov, -torch.inf)
-    return torch.logaddexp(generated, F.logsigmoid(-gate) + _log(share, oov))
-
-
-def _log(share: Tensor, oov: Tensor) -> Tensor:
-    """log of a share, -inf if it is 0; finite for tokens that can only be copied."""
+    # The log of the share is finite for tokens that can only be copied; otherwise -inf if the share is 0.
     share = torch.where(oov, share.clamp(min=torch.finfo(share.dtype).tiny), share)
     zero = share <= 0
-    return share.masked_fill(zero, 1).log().masked_fill(zero, -torch.inf)
+    copied = share.masked_fill(zero, 1).log().masked_fill(zero, -torch.inf)
+    return torch.logaddexp(generated, F.logsigmoid(-gate) + copied)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self, TextIO
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field
@@ -19,12 +19,7 @@ from windlass.core.options import Options, named
 
 class _Embedding(Options):
     dropout: float = Field(0.0, ge=0, lt=1, description="on the embeddings")
-    blank: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of tokens that become unknown in training (word dropout)",
-    )
+    blank: float = Field(0.0, ge=0, lt=1, description="share of tokens that become unknown in training (word dropout)")
 
 
 class Learned(_Embedding):
@@ -72,11 +67,7 @@ class Vectors(_Embedding):
     path: str = Field(description="a text file with a word and its numbers on every line")
     size: int = Field(ge=1, description="the size of the vectors in the file")
     freeze: bool = Field(False, description="do not train the vectors")
-    more: int = Field(
-        0,
-        ge=0,
-        description="add this many of the file's first words to the vocabulary",
-    )
+    more: int = Field(0, ge=0, description="add this many of the file's first words to the vocabulary")
     spread: float = Field(0.1, gt=0, description="standard deviation of the vectors of words that the file lacks")
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -128,11 +119,6 @@ class Embedding(nn.Module):
         """Scale the table so that it can also be the output layer, which needs small weights.
 
         The table is divided by sqrt(E), and vectors are multiplied by it when looked up (Vaswani et al. 2017).
-
-        >>> embedding = Embedding(nn.Parameter(torch.ones(2, 4)))
-        >>> embedding.scale_for_tying()
-        >>> embedding.table[0].tolist(), embedding(torch.tensor([0]))[0].tolist()
-        ([0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0])
         """
         self.scale = float(self.size**0.5)
         self.table.data /= self.scale
@@ -145,15 +131,7 @@ class Embedding(nn.Module):
         return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:
-        """Fill in the vectors of the words that a file has; return their number.
-
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
-        ...     _ = f.write("cat 1 2" + chr(10) + "dog 3 4" + chr(10)); _ = f.seek(0)
-        ...     e = Embedding(torch.zeros(2, 2)); loaded = e.load(f.name, ["dog", "emu"])
-        >>> loaded, e.table.tolist()
-        (1, [[3.0, 4.0], [0.0, 0.0]])
-        """
+        """Fill in the vectors of the words that a file has; return their number."""
         ids = {word: i for i, word in enumerate(words)}
         loaded: set[str] = set()
         with torch.no_grad():
@@ -181,25 +159,17 @@ def words_of(path: str, size: int) -> Iterator[str]:
 
 def _vectors(path: str, size: int) -> Iterator[tuple[int, str, list[str]]]:
     """The line number, word and numbers of every line."""
-    with _opened(path) as lines:
-        for number, line in enumerate(_decoded(lines, path), 1):
-            word, *numbers = line.rstrip().split(" ")
-            if number == 1 and word.isdigit() and numbers == [str(size)]:  # "count size"
-                continue
-            if len(numbers) != size:
-                raise RecipeError(f"{path}:{number}: a vector of {len(numbers)} numbers, but embedding.size is {size}")
-            yield number, word, numbers
-
-
-def _opened(path: str) -> TextIO:
     try:
-        return Path(path).open(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                word, *numbers = line.rstrip().split(" ")
+                if number == 1 and word.isdigit() and numbers == [str(size)]:  # "count size"
+                    continue
+                if len(numbers) != size:
+                    what = f"a vector of {len(numbers)} numbers, but embedding.size is {size}"
+                    raise RecipeError(f"{path}:{number}: {what}")
+                yield number, word, numbers
     except OSError as error:
         raise DataError(f"{path}: cannot read word vectors: {error.strerror}") from None
-
-
-def _decoded(lines: Iterable[str], path: str) -> Iterator[str]:
-    try:
-        yield from lines
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error.reason}): convert the file first") from None

@@ -13,28 +13,17 @@ from windlass.nn.product import Product
 
 
 @dataclass(frozen=True)
-class HierarchicalKeys(Record):
-    """The prepared keys of both levels.
-
-    >>> HierarchicalKeys(torch.zeros(2, 3, 4), torch.zeros(2, 6, 5), torch.ones(2, 3) > 0).size(0)
-    2
-    """
-
+class _HierarchicalKeys(Record):
     sentences: Tensor  # (B, P, A)
     words: Tensor  # (B, P * S, A'), sentence by sentence
     mask: Tensor  # (B, P) of the sentences
 
     def size(self, axis: int) -> int:
-        """The size of an axis of the sentences' keys."""
         return self.sentences.size(axis)
 
 
-class ConcatProduct(Product):
-    """The concatenation of two products with the same input; None stands for the input itself.
-
-    >>> ConcatProduct(None, Product(torch.tensor([[2.0, 0.0]])), torch.eye(2))(torch.ones(1, 2)).tolist()
-    [[1.0, 1.0, 2.0]]
-    """
+class _ConcatProduct(Product):
+    """The concatenation of two products with the same input; None stands for the input itself."""
 
     def __init__(self, first: Product | None, second: Product | None, identity: Tensor):
         self.parts = (first, second)
@@ -42,7 +31,6 @@ class ConcatProduct(Product):
             self.weight = torch.cat([identity if part is None else part.weight for part in self.parts])
 
     def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """Both products of x, plus `add`."""
         products = torch.cat([x if part is None else part(x) for part in self.parts], dim=1)
         return products if add is None else products + add
 
@@ -69,12 +57,7 @@ class HierarchicalAttention(nn.Module):
     origin: Tensor
 
     def __init__(
-        self,
-        sentences: AttentionOptions,
-        words: AttentionOptions,
-        query_size: int,
-        memory_size: int,
-        words_size: int,
+        self, sentences: AttentionOptions, words: AttentionOptions, query_size: int, memory_size: int, words_size: int
     ):
         super().__init__()
         self.sentences = Attention(sentences, query_size, memory_size)
@@ -94,14 +77,14 @@ class HierarchicalAttention(nn.Module):
     def query_projection(self) -> Product:
         """The projections of both levels, concatenated."""
         identity = torch.eye(self.query_size, dtype=self.origin.dtype, device=self.origin.device)
-        return ConcatProduct(self.sentences.query_projection(), self.words.query_projection(), identity)
+        return _ConcatProduct(self.sentences.query_projection(), self.words.query_projection(), identity)
 
     def prepare(self, memory: Memory) -> Keys:
         """Project the keys and values of both levels, once per batch."""
         sentences, words = self.sentences.prepare(memory), self.words.prepare(memory.parts["words"])
         S = words.values.size(1) // max(1, sentences.values.size(1))
         values = torch.cat([sentences.values.repeat_interleave(S, dim=1), words.values], dim=-1)  # (B, P * S, D + D')
-        keys = HierarchicalKeys(sentences.keys, words.keys, sentences.mask)
+        keys = _HierarchicalKeys(sentences.keys, words.keys, sentences.mask)
         return Keys(keys, values, words.mask, self.query_projection())
 
     def forward(self, query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -110,7 +93,7 @@ class HierarchicalAttention(nn.Module):
         return weights @ keys.values, weights
 
     def weigh(
-        self, query: Tensor, keys: HierarchicalKeys, mask: Tensor | None, coverage: Tensor | None = None
+        self, query: Tensor, keys: _HierarchicalKeys, mask: Tensor | None, coverage: Tensor | None = None
     ) -> Tensor:
         """Weights (B, T, P * S) of projected queries over all words; without a mask every word is real."""
         P = keys.mask.size(1)

@@ -11,13 +11,17 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from windlass.core.fitting import Needs, Refuses, Term
-from windlass.core.options import Options, named
+from windlass.core.options import Options, Part, named
 from windlass.core.records import Memory
 from windlass.nn.attention import Additive, Attention, AttentionOptions
 
 
 class _PoolOptions(Options):
     ends: ClassVar[int] = 0  # reads the last states of a network with this many directions; 0: reads all states
+
+    def build(self, size: int) -> Pool:
+        """Build the pool."""
+        return self.part(size, self)  # type: ignore[no-any-return]
 
     def declare_over(self, network: str, at: str) -> Iterator[Term]:
         """The terms between the pool and the network whose states it pools."""
@@ -33,11 +37,12 @@ class _PoolOptions(Options):
             yield Needs(f"{network} two directions", mend)
 
 
-class Pool(nn.Module, ABC):
+class Pool(Part, nn.Module, ABC):
     """Memory -> a vector (B, D), and the weights (B, S) if pooling is by attention."""
 
-    size: int
-    """The size of the vector: D."""
+    def __init__(self, size: int, options: _PoolOptions | None = None):
+        super().__init__()
+        self.size = size  # of the vector: D
 
     @abstractmethod
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
@@ -64,14 +69,8 @@ def masked_max(states: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.any(1, keepdim=True), highest, torch.zeros_like(highest))
 
 
-class _SameSize(Pool):
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = size
-
-
 @final
-class Last(_SameSize):
+class Last(Pool):
     """The state of the last place.
 
     v = h_S
@@ -87,10 +86,6 @@ class Last(_SameSize):
         ends: ClassVar[int] = 1
         kind: Literal["last"] = "last"
 
-        def build(self, size: int) -> Last:
-            """Build the pool."""
-            return Last(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The state of the last real place; zeros if there is none."""
         last = (memory.mask.sum(1) - 1).clamp(min=0)
@@ -99,7 +94,7 @@ class Last(_SameSize):
 
 
 @final
-class Mean(_SameSize):
+class Mean(Pool):
     """Mean pooling: the mean of all states.
 
     v = (1 / S) sum_j h_j
@@ -114,17 +109,13 @@ class Mean(_SameSize):
 
         kind: Literal["mean"] = "mean"
 
-        def build(self, size: int) -> Mean:
-            """Build the pool."""
-            return Mean(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The mean over real places; zeros if there is none."""
         return masked_mean(memory.states, memory.mask), None
 
 
 @final
-class Max(_SameSize):
+class Max(Pool):
     """Max pooling: the maximum of every unit over all places.
 
     v_d = max_j h_jd
@@ -139,17 +130,13 @@ class Max(_SameSize):
 
         kind: Literal["max"] = "max"
 
-        def build(self, size: int) -> Max:
-            """Build the pool."""
-            return Max(size)
-
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The maximum over real places; zeros if there is none."""
         return masked_max(memory.states, memory.mask), None
 
 
 @final
-class Ends(_SameSize):
+class Ends(Pool):
     """The last state of each direction of a bidirectional network.
 
     v = [forward h_S; backward h_1]
@@ -163,10 +150,6 @@ class Ends(_SameSize):
 
         ends: ClassVar[int] = 2
         kind: Literal["ends"] = "ends"
-
-        def build(self, size: int) -> Ends:
-            """Build the pool."""
-            return Ends(size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """The encoder's summary, which holds them."""
@@ -197,16 +180,11 @@ class AttentionPooling(Pool):
                 raise ValueError("coverage changes nothing with a single query: leave it out")
             return self
 
-        def build(self, size: int) -> AttentionPooling:
-            """Build the pool."""
-            return AttentionPooling(size, self)
-
     def __init__(self, size: int, options: Options):
-        super().__init__()
+        super().__init__(options.score.values or size)
         width = options.score.keys or size
         self.query = nn.Parameter(torch.randn(width) * width**-0.5)
         self.attention = Attention(options.score, width, size)
-        self.size = self.attention.size
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Attend with the learned query."""
@@ -231,13 +209,8 @@ class MeanMax(Pool):
 
         kind: Literal["mean_max"] = "mean_max"
 
-        def build(self, size: int) -> MeanMax:
-            """Build the pool."""
-            return MeanMax(size)
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = 2 * size
+    def __init__(self, size: int, options: Options | None = None):
+        super().__init__(2 * size)
 
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Both, over real places; zeros if there is none."""

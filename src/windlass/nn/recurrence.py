@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -115,6 +116,10 @@ class StackState(Record):
         return self.layers[-1][0]
 
 
+def _cells(cells: Iterable[Cell]) -> Sequence[Cell]:
+    return nn.ModuleList(cells)  # type: ignore[return-value]
+
+
 class Stack(nn.Module):
     """Stacked layers of one kind of cell.
 
@@ -137,8 +142,8 @@ class Stack(nn.Module):
         self.options = options
         self.size = options.size * (2 if bidirectional else 1)
         widths = [input_size] + [self.size] * (options.layers - 1)
-        self.cells = nn.ModuleList(options.cell.build(w, options.size) for w in widths)
-        self.backward_cells = nn.ModuleList(options.cell.build(w, options.size) for w in widths if bidirectional)
+        self.cells = _cells(options.cell.build(w, options.size) for w in widths)
+        self.backward_cells = _cells(options.cell.build(w, options.size) for w in widths if bidirectional)
         self.gates = nn.ModuleList(
             nn.Linear(self.size, self.size) for _ in range(options.layers - 1) if options.connect == "highway"
         )
@@ -149,13 +154,10 @@ class Stack(nn.Module):
         """Run over sequences x (B, S, I); return outputs (B, S, D) and the last state of every layer."""
         final: list[CellState] = []
         for layer, cell in enumerate(self.cells):
-            assert isinstance(cell, Cell)
             x = x.transpose(0, 1).contiguous().transpose(0, 1)  # the layout of `run`: one copy for both directions
             y, last = run(cell, x, mask, state.layers[layer] if state else None)
             if self.backward_cells:
-                back = self.backward_cells[layer]
-                assert isinstance(back, Cell)
-                y_back, last_back = run(back, x, mask, reverse=True)
+                y_back, last_back = run(self.backward_cells[layer], x, mask, reverse=True)
                 y = torch.cat([y, y_back], dim=-1)
                 last = tuple(torch.cat(pair, dim=-1) for pair in zip(last, last_back, strict=True))
             final.append(last)
@@ -170,18 +172,14 @@ class Stack(nn.Module):
     def begin(self, layers: tuple[CellState, ...]) -> StackState:
         """Start from a state; with locked dropout, draw the masks for the sequences."""
         masks = [self._mask(cell_state[0]) for cell_state in layers]
-        return StackState(layers, tuple(m for m in masks if m is not None), *self._products())
-
-    def _products(self) -> tuple[tuple[tuple[Product, ...], ...], tuple[Product, ...]]:
-        cells = [cell for cell in self.cells if isinstance(cell, Cell)]
-        return tuple(cell.products() for cell in cells), tuple(Product(cell.weight_x) for cell in cells[1:])
+        products, below = (cell.products() for cell in self.cells), (Product(cell.weight_x) for cell in self.cells[1:])
+        return StackState(layers, tuple(m for m in masks if m is not None), tuple(products), tuple(below))
 
     def step(self, projected: Tensor, state: StackState) -> tuple[Tensor, StackState]:
         """Take one step, with an input that the first cell has projected; return the output (B, H)."""
         layers: list[CellState] = []
         y = x = projected
         for layer, cell in enumerate(self.cells):
-            assert isinstance(cell, Cell)
             if layer:
                 projected = state.below[layer - 1](x)
                 projected = projected if cell.bias is None else projected + cell.bias
@@ -191,16 +189,10 @@ class Stack(nn.Module):
             x = self._drop(y, state.masks[layer] if state.masks else None)
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
 
-    def drop(self, y: Tensor, state: StackState) -> Tensor:
-        """Dropout on the outputs (B, T, H) of the last layer, for callers that compute it themselves."""
-        return self._drop(y, state.masks[-1][:, None] if state.masks else None)
-
     @property
     def first(self) -> Cell:
         """The first layer's cell, which projects the inputs of `step`."""
-        cell = self.cells[0]
-        assert isinstance(cell, Cell)
-        return cell
+        return self.cells[0]
 
     def connect(self, layer: int, x: Tensor, y: Tensor) -> Tensor:
         """Connect the output y of a layer to its input x."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import DataError
+from windlass.nn.attention import masked_softmax
 
 
 class SelfAttention(nn.Module):
@@ -37,9 +38,7 @@ class SelfAttention(nn.Module):
         """Sequences (B, S, D) -> (B, S, D) and weights (B, heads, S, S), from each place over all places."""
         q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, dim=-1))
         scores = q @ k.transpose(2, 3) / math.sqrt(q.size(-1))  # (B, heads, S, S)
-        real = mask[:, None, None]
-        # The smallest finite number, not -inf: a row without a real place becomes zeros, not NaN.
-        weights = torch.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), dim=-1) * real
+        weights = masked_softmax(scores, mask[:, None, None])
         context = F.dropout(weights, self.dropout, self.training) @ v
         return self.out(context.transpose(1, 2).flatten(2)), weights
 

@@ -91,8 +91,8 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
         raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
-    content = merge(default(task or over.get("task", "text")), over)
-    explicit = over
+    base = default(task or over.get("task", "text"))
+    content, explicit = merge(base, over), over
     for part in settings:
         content, explicit = merge(content, part), merge(explicit, part)
     model = content["model"]
@@ -103,4 +103,29 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
         and "embedding" not in explicit["model"]["decoder"]
     ):
         decoder.pop("embedding", None)  # a default of the task that nothing would use
+    _keep_own(content, base["train"], over, settings)
     return parse(content, where)
+
+
+def _keep_own(content: dict[str, Any], base: dict[str, Any], file: dict[str, Any], settings: Sequence[Any]) -> None:
+    """Leave no setting of training to the data that the user chose.
+
+    A file that names `auto`, such as a recipe that was printed, chose what differs from the default.
+    """
+    train = content["train"]
+    if not isinstance(train, dict) or not isinstance(train.get("auto"), list):
+        return  # an error, which parsing reports
+    given = _training(file)
+    own = {
+        name for name, value in given.items() if "auto" not in given or value != _training({"train": base}).get(name)
+    }
+    own |= {name for part in settings for name in _training(part)}
+    train["auto"] = [name for name in train["auto"] if name not in own]
+
+
+def _training(content: dict[str, Any]) -> dict[str, Any]:
+    """The settings of training in a part of a recipe, with those of the schedule, by their last name."""
+    train = content.get("train")
+    train = train if isinstance(train, dict) else {}
+    schedule = train.get("schedule")
+    return train | (schedule if isinstance(schedule, dict) else {})

@@ -167,6 +167,10 @@ AverageOptions = Annotated[NoAverage | Ema | Checkpoints, Field(discriminator="k
 """Weight averaging: which weights are evaluated and saved."""
 
 
+AutoSetting = Literal["batch_tokens", "epochs", "evaluate_steps", "warmup"]
+"""A setting of training that small data can change."""
+
+
 class TrainOptions(Options):
     """All training options.
 
@@ -189,6 +193,9 @@ class TrainOptions(Options):
         ge=1,
         description="truncated BPTT on running text: tokens per chunk; unset: one text per line, no state carried over",
     )
+    auto: tuple[AutoSetting, ...] = Field(
+        (), description="settings that follow the size of the data if it is small; one that you set yourself is kept"
+    )
     evaluate_steps: int | None = Field(None, ge=1, description="evaluate every N steps; unset: every epoch")
     patience: int = Field(10, ge=0, description="early stopping after N evaluations without improvement; 0: never")
     average: AverageOptions = Field(NoAverage(), description="weight averaging, for evaluation and the saved model")
@@ -198,6 +205,9 @@ class TrainOptions(Options):
     )
     threads: int | None = Field(
         None, ge=1, description="CPU threads; runs are reproducible bit by bit for the same number"
+    )
+    track: Literal["none", "tensorboard"] = Field(
+        "none", description="tensorboard: also write events to training/events (pip install 'windlass[track]')"
     )
     processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto", description="data-parallel processes on the CPU, of one thread each; auto: used if measurably faster"

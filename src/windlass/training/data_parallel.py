@@ -28,7 +28,7 @@ from windlass.core.errors import TrainingError
 from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 
 
 @dataclass(frozen=True)

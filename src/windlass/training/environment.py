@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
@@ -13,13 +14,14 @@ PACKAGES = ("windlass", "torch", "numpy", "tokenizers", "safetensors", "pydantic
 
 
 def environment(device: str = "cpu") -> dict[str, str | int | dict[str, str]]:
-    """Return versions, machine and threads as JSON values.
+    """Return the date, versions, machine and threads as JSON values.
 
     >>> sorted(environment())
-    ['cores', 'device', 'machine', 'packages', 'platform', 'processor', 'python', 'threads']
+    ['cores', 'date', 'device', 'machine', 'packages', 'platform', 'processor', 'python', 'threads']
     """
     name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
     return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -16,6 +16,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError, TrainingError
 from windlass.core.records import Batch
 from windlass.core.weights import clone_tensors, set_weights, weights
+from windlass.core.wording import counted
 from windlass.data.loader import Loader
 from windlass.recipe.train import TrainOptions
 from windlass.training.data_parallel import SingleProcess, available_cores, gradient_workers
@@ -57,8 +58,9 @@ class Estimate:
         """The estimate as a sentence."""
         size = f"{self.parameters / 1e6:.1f}M" if self.parameters >= 1e5 else f"{self.parameters:,}"
         return (
-            f"{size} parameters; about {format_duration(self.seconds)} an epoch of {self.batches} batches, "
-            f"at most {format_duration(self.total)} for {self.epochs} epochs, without evaluation; "
+            f"{size} parameters; about {format_duration(self.seconds)} an epoch of "
+            f"{counted(self.batches, 'batch', 'batches')}, "
+            f"at most {format_duration(self.total)} for {counted(self.epochs, 'epoch')}, without evaluation; "
             f"about {self.megabytes:.0f} MB of memory on top of the program and the data"
         )
 

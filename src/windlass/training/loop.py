@@ -22,7 +22,7 @@ from windlass.core.errors import NotFiniteError, TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
@@ -56,7 +56,8 @@ class Trainer:
     `evaluate` is called with the model in eval mode, without gradients, with averaged weights if averaging is on.
     `save_best` is called the same way whenever the dev metric improves, and again after a resume. Checkpoints and
     metrics.jsonl are written to `folder`. A time limit (`options.minutes`) leaves time for a final evaluation as long
-    as the last one. `compute_gradients` defaults to this process alone.
+    as the last one. `compute_gradients` defaults to this process alone. `dev_loss` returns the dev loss under teacher
+    forcing, which breaks ties of the metric.
 
     >>> from tempfile import mkdtemp
     >>> from windlass.bundle import Bundle
@@ -83,6 +84,8 @@ class Trainer:
     seed: int
     device: str = "cpu"
     compute_gradients: ComputeGradients | None = None
+    unit: str = "tokens"  # what the loss counts
+    dev_loss: Callable[[nn.Module], float] | None = None
 
     def fit(self, resume: bool = False) -> FitResult:
         """Train and leave the best weights in the model.
@@ -133,9 +136,10 @@ class Trainer:
     def _start(self) -> None:
         seed_all(self.seed)
         atomic_write(self.log, b"")
-        if self.options.schedule.warmup >= self.total_steps:
+        warmup = self.options.schedule.warmup
+        if warmup >= self.total_steps:
             self.observer.note(
-                f"schedule.warmup: {self.options.schedule.warmup} steps, but the run has about {self.total_steps}: "
+                f"train.schedule.warmup: {warmup} steps, but the run has about {self.total_steps}: "
                 f"training ends during the warm-up; shorten it"
             )
 
@@ -167,7 +171,7 @@ class Trainer:
     def _facts(self) -> dict[str, Any]:
         """What a resumed run should have in common with the original one."""
         return {
-            "options": self.options.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json", exclude={"auto", "track"}),
             "seed": self.seed,
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
@@ -195,7 +199,9 @@ class Trainer:
     def _train(self) -> FitResult:
         state, options = self.state, self.options
         self.clock = self.saved_at = time.monotonic()
-        plan = RunPlan(self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric)
+        plan = RunPlan(
+            self.total_steps, state.step, options.epochs, options.minutes, state.seconds, self.metric, self.unit
+        )
         self._notify(lambda: self.observer.started(plan))
         while True:
             reason = self._stop_reason()
@@ -288,10 +294,11 @@ class Trainer:
                 self.model.eval()
                 if not all(bool(weight.isfinite().all()) for weight in self.trainable):
                     raise self._divergence_error("the weights are not finite numbers")
-                scores = self._scores()
-                if scores is None:
+                evaluation = self._scores()
+                if evaluation is None:
                     return
-                better = self._better(scores)
+                scores, loss = evaluation
+                better = self._better(scores, loss)
                 if better:
                     self.best = clone_tensors(weights(self.model))
                     self.save_best(self.model, scores)
@@ -300,10 +307,10 @@ class Trainer:
         self.average.evaluated(self.model)
         state.bad = 0 if better else state.bad + 1
         if better:
-            state.best, state.best_step = scores, state.step
+            state.best, state.best_step, state.best_loss = scores, state.step, loss
         state.plateau = self.options.schedule.evaluated(state.plateau, better)
         state.evaluated, state.evaluation_seconds = state.step, time.monotonic() - began
-        row = self._row(scores)
+        row = self._row(scores, loss)
         state.rows.append(row)
         state.tally = Tally()
         with self.log.open("a", encoding="utf-8") as file:
@@ -313,32 +320,44 @@ class Trainer:
         self._checkpoint()
         self._notify(lambda: self.observer.evaluated(row))
 
-    def _scores(self) -> dict[str, float] | None:
-        """The dev scores; None if Ctrl-C interrupted the evaluation."""
+    def _scores(self) -> tuple[dict[str, float], float | None] | None:
+        """The dev scores and the dev loss; None if Ctrl-C interrupted the evaluation."""
         try:
             with self.stop.immediately():
-                return {name: float(value) for name, value in self.evaluate(self.model).items()}
+                scores = {name: float(value) for name, value in self.evaluate(self.model).items()}
+                return scores, None if self.dev_loss is None else self.dev_loss(self.model)
         except NotFiniteError:
             raise self._divergence_error("the model's scores are not finite numbers") from None
         except KeyboardInterrupt:
             self.stop.requested = True
             return None
 
-    def _better(self, scores: dict[str, float]) -> bool:
+    def _better(self, scores: dict[str, float], loss: float | None) -> bool:
+        """Whether these are the best weights so far: by the metric, then by dev loss.
+
+        What an evaluation in the warm-up found is chance, so a later one with a lower dev loss is better.
+        """
         if self.metric not in scores:
             raise TrainingError(f"the evaluation has no metric {self.metric}, only {', '.join(sorted(scores))}")
-        if self.state.best is None:
+        state = self.state
+        if state.best is None:
             return True
-        new, old = scores[self.metric], self.state.best[self.metric]
-        return (new > old if self.higher_is_better else new < old) or (math.isnan(old) and not math.isnan(new))
+        new, old = scores[self.metric], state.best[self.metric]
+        lower = loss is not None and state.best_loss is not None and loss < state.best_loss
+        if math.isnan(new) or math.isnan(old):
+            return math.isnan(old) and (lower or not math.isnan(new))
+        if lower and (new == old or state.best_step <= self.options.schedule.warmup):
+            return True
+        return new > old if self.higher_is_better else new < old
 
-    def _row(self, scores: dict[str, float]) -> MetricsRow:
+    def _row(self, scores: dict[str, float], loss: float | None) -> MetricsRow:
         self._tick()
         tally = self.state.tally
         return {
             "epoch": self._epochs_done(),
             "step": self.state.step,
             **tally.means(),
+            **({} if loss is None else {"dev_loss": loss}),
             "dev": scores,
             "lr": self.state.rate,
             "grad_norm": tally.norms / max(1, tally.steps),

@@ -30,6 +30,7 @@ class RunPlan:
     minutes: float | None
     seconds: float  # before a resume
     metric: str
+    unit: str = "tokens"  # what `Step.tokens` counts: tokens or, for labels and numbers, examples
 
     def seconds_left(self, step: Step) -> float:
         """Return the remaining time, at most, at the pace since the run was last started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from windlass.core.wording import counted
 from windlass.metrics.likelihood import format_metric
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
 
@@ -23,15 +24,17 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def _format_row(row: MetricsRow) -> str:
+def _format_row(row: MetricsRow, unit: str) -> str:
     """An evaluation as one line of text."""
     dev, seconds = row["dev"], row["seconds"]
     assert isinstance(dev, dict)
     assert not isinstance(seconds, dict)
     scores = " ".join(f"{name} {format_metric(name, value)}" for name, value in dev.items())
+    if "dev_loss" in row:
+        scores = f"loss {row['dev_loss']:.4f} {scores}"
     return (
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
-        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} tokens/s  {format_duration(seconds)}"
+        f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} {unit}/s  {format_duration(seconds)}"
     )
 
 
@@ -69,7 +72,7 @@ class RichProgress(Observer):
         self.loss = 0.95 * self.loss + 0.05 * step.loss if self.loss else step.loss
         text = (
             f"epoch {step.epoch:.1f}/{self.plan.epochs}  loss {self.loss:.3f}  {self.dev}  "
-            f"{step.tokens_per_second:,.0f} tokens/s  {format_duration(self.plan.seconds_left(step))} left"
+            f"{step.tokens_per_second:,.0f} {self.plan.unit}/s  {format_duration(self.plan.seconds_left(step))} left"
         )
         self.live.update(self.live.task_ids[0], completed=self.plan.fraction_done(step), description=text)
 
@@ -78,7 +81,7 @@ class RichProgress(Observer):
         dev, metric = row["dev"], self.plan.metric if self.plan else ""
         if isinstance(dev, dict) and metric in dev:
             self.dev = f"dev {metric} {format_metric(metric, dev[metric])}"
-        self.note(_format_row(row))
+        self.note(_format_row(row, self.plan.unit if self.plan else "tokens"))
 
     def ended(self, result: FitResult) -> None:
         """Close the live line and print the result."""
@@ -93,7 +96,8 @@ class RichProgress(Observer):
             "patience": "early stopping",
             "interrupted": "interrupted",
         }[result.reason]
-        spent = f"{result.steps} steps, {result.epochs:.4g} epochs, {format_duration(result.seconds)}"
+        epochs = f"{result.epochs:.4g} epoch{'' if result.epochs == 1 else 's'}"
+        spent = f"{counted(result.steps, 'step')}, {epochs}, {format_duration(result.seconds)}"
         self.note(f"{why}: {spent}; {best}")
 
     def failed(self) -> None:

@@ -64,6 +64,7 @@ class RunState:
     bad: int = 0  # evaluations without improvement
     best: dict[str, float] | None = None
     best_step: int = 0
+    best_loss: float | None = None  # dev loss of the best evaluation; None in an old checkpoint
     rate: float = 0.0  # learning rate of the last step
     first_loss: float = 0.0
     recent_loss: float = 0.0

@@ -10,7 +10,7 @@ import pytest
 LOOP = """
 import json, resource, sys
 import torch
-from windlass.nn.fast.memory import prepare_training
+from windlass.nn.fast.onednn import prepare_training
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -264,6 +264,11 @@ class TargetSide(Side):
         return example
 
     @classmethod
+    def symbols_in(cls, value: Value) -> Sequence[str]:
+        """The labels or tags of a value, which a report counts; none of a text or a number."""
+        return ()
+
+    @classmethod
     def mark_spans(cls, values: Iterable[Value]) -> bool:
         """Whether targets mark spans of the source, so that whole spans are scored."""
         return False

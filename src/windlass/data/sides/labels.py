@@ -108,6 +108,10 @@ class LabelTarget(SymbolsTarget):
     def read(cls, options: LabelOptions, cell: object) -> Value:
         return text_cell(cell, "target")
 
+    @classmethod
+    def symbols_in(cls, value: Value) -> Sequence[str]:
+        return [value]
+
     def _split(self, value: Value) -> list[str]:
         return [value]
 
@@ -190,8 +194,12 @@ class LabelsTarget(SymbolsTarget):
         """Never: no label at all is an answer too."""
         return False
 
+    @classmethod
+    def symbols_in(cls, value: Value) -> Sequence[str]:
+        return [label for label in str(value).split(SEPARATOR) if label]
+
     def _split(self, value: Value) -> list[str]:
-        return [label for label in value.split(SEPARATOR) if label]
+        return [*self.symbols_in(value)]
 
     def encode(self, value: Value) -> NDArray[Any]:
         """1 for every label that is assigned: (V,)."""

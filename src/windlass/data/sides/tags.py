@@ -76,6 +76,10 @@ class TagsTarget(SymbolsTarget):
             )
         return empty.extend(rows)[0]
 
+    @classmethod
+    def symbols_in(cls, value: Value) -> Sequence[str]:
+        return str(value).split()
+
     def _split(self, value: Value) -> list[str]:
         return convert(value.split(), self.scheme)
 

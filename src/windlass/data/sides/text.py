@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 from numpy.typing import NDArray
 
-from windlass.core.marks import EOS
+from windlass.core.marks import BUCKETS, EOS
 from windlass.core.records import Hypothesis, Padded, Places, TextAnswer
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, as_text
@@ -48,6 +49,16 @@ class _Text(Side):
         return cls(Tokenizer.from_json(content))
 
 
+def hashed_ngrams(pieces: Sequence[str], order: int) -> list[int]:
+    """The different n-grams of tokens up to an order, each as the number of its bucket.
+
+    >>> len(hashed_ngrams(["a", "cat", "a", "cat"], 2))
+    4
+    """
+    found = {" ".join(pieces[n : n + size]) for size in range(1, order + 1) for n in range(len(pieces) - size + 1)}
+    return sorted({zlib.crc32(ngram.encode()) % BUCKETS for ngram in found})
+
+
 @final
 @dataclass(frozen=True)
 class TextSource(_Text, TokenizedSource):
@@ -74,11 +85,14 @@ class TextSource(_Text, TokenizedSource):
         found = self.tokenizer.encode(as_text(value))
         if self.end_mark:
             found.append(EOS)
-        return {"source": ids(found)}
+        arrays = {"source": ids(found)}
+        if order := self.options.ngrams:
+            arrays["ngrams"] = ids(hashed_ngrams(self.tokenizer.pieces(as_text(value)), order))
+        return arrays
 
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
-        """Input `source`: (B, S)."""
-        return {"source": pad([row["source"] for row in rows])}
+        """Input `source`: (B, S); and `ngrams`, if there are: (B, N)."""
+        return {name: pad([row[name] for row in rows]) for name in ("source", "ngrams") if name in rows[0]}
 
     def length(self, arrays: Arrays) -> int:
         """How many tokens there are, without the end mark."""
@@ -93,7 +107,7 @@ class TextSource(_Text, TokenizedSource):
 
     @classmethod
     def tiny(cls) -> tuple[TextSource, tuple[Value, ...]]:
-        return cls.fit(TextOptions(), ["abc"]), ("abc", "ca", "b z")
+        return cls.fit(TextOptions(ngrams=2), ["abc"]), ("abc", "ca", "b z")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from windlass.nn import fast
 from windlass.nn.attention import Attention
-from windlass.nn.cells import Cell
 from windlass.nn.fast.decoder import FusedDecoder, Layer
 from windlass.nn.fast.onednn import linear
 
@@ -25,15 +24,10 @@ if TYPE_CHECKING:
 def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
     """The decoder over embedded tokens e (B, T, E); None if it must run step by step.
 
-    >>> from windlass.core.records import Memory
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> for cell in ("gru", "rnn"):
-    ...     head = TextHead(TextHeadOptions(size=8, cell=cell), vocabulary=10, memory_size=6, final_sizes=())
-    ...     source, state = head.begin(memory)
-    ...     fused_decoder(head, torch.zeros(2, 3, 256), state, source) is None
-    False
+    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
+    >>> head = TextHead(TextHeadOptions(size=8, cell="rnn"), vocabulary=10, memory_size=6, final_sizes=())
+    >>> source, state = head.begin(Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
+    >>> fused_decoder(head, torch.zeros(2, 3, 256), state, source) is None
     True
     """
     attention, options = head.attention, head.options
@@ -93,7 +87,6 @@ def _layers(head: TextHead, e: Tensor, state: DecoderState) -> tuple[Layer, ...]
     layers: list[Layer] = []
     stack = head.stack
     for number, cell in enumerate(stack.cells):
-        assert isinstance(cell, Cell)
         if cell.tape is None:
             return None
         locked = state.stack.masks[number][None] if state.stack.masks else None

@@ -22,7 +22,8 @@ from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.interface import laid_out
-from windlass.nn.fast.packed import Packed, PackedProduct, Precomputed, pack
+from windlass.nn.fast.packed import Packed, Precomputed, pack
+from windlass.nn.product import Product
 
 if TYPE_CHECKING:
     from windlass.heads.text import TextHead
@@ -41,14 +42,10 @@ class _Rows(Record):
 
 @final
 @dataclass(frozen=True)
-class InferenceSource(_Rows):
-    """What stays the same while a row is decoded.
+class _Source(_Rows):
+    """What stays the same while a row is decoded."""
 
-    >>> InferenceSource(*[None] * 6).keys is None
-    True
-    """
-
-    keys: Any  # (B, S, A), or `HierarchicalKeys`; None without attention
+    keys: Any  # (B, S, A), or those of both levels of a hierarchical attention; None without attention
     mask: Tensor | None  # (B, S), None if every place is real
     layer_values: Tensor | None  # (B, S, G) values times the first layer's weights
     readout_values: Tensor | None  # (B, S, R) values times the readout's weights
@@ -59,16 +56,20 @@ class InferenceSource(_Rows):
 
 @final
 @dataclass(frozen=True)
-class InferenceState(_Rows):
-    """What changes from step to step, with a row for each hypothesis.
-
-    >>> InferenceState((), None, None).fed is None
-    True
-    """
+class _State(_Rows):
+    """What changes from step to step, with a row for each hypothesis."""
 
     layers: tuple[CellState, ...]
     fed: Tensor | None  # (N, R)
     coverage: Tensor | None  # (N, S)
+
+
+class _PackedProduct(Product):
+    def __init__(self, packed: Packed):
+        self.packed = packed
+
+    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
+        return self.packed(x) if add is None else self.packed(x).add_(add)
 
 
 class _Layer:
@@ -93,7 +94,7 @@ class _Layer:
                 weight = torch.cat([weight, query])
             self.product = pack(weight, int8=int8, bounded=bounded)
         else:
-            self.products = tuple(PackedProduct(pack(p.weight, int8=int8, bounded=bounded)) for p in products)
+            self.products = tuple(_PackedProduct(pack(p.weight, int8=int8, bounded=bounded)) for p in products)
 
     def multiply(self, h: Tensor, x: Tensor | None) -> Tensor | None:
         """The product with the state, and the query behind it; None for a cell that takes several products."""
@@ -116,7 +117,6 @@ class _Weights:
     @torch.no_grad()
     def __init__(self, head: TextHead, int8: bool):
         options, stack, first = head.options, head.stack, head.stack.first
-        cells = [cell for cell in stack.cells if isinstance(cell, Cell)]
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
         self.layer_context = pack(of_context, int8=int8) if head.queries_previous else None
         bounded = _bounded(head, at_start=True)
@@ -125,14 +125,14 @@ class _Weights:
         with_state = (
             query is not None
             and head.queries_previous
-            and len(cells) == 1
+            and len(stack.cells) == 1
             and len(first.products()) == 1
             and not (head.input_feeding and first.sums_input)
         )
         self.layers = [
             _Layer(first, of_fed if head.input_feeding else None, query if with_state else None, int8, bounded)
         ]
-        self.layers += [_Layer(cell, cell.weight_x.detach(), None, int8, bounded) for cell in cells[1:]]
+        self.layers += [_Layer(cell, cell.weight_x.detach(), None, int8, bounded) for cell in stack.cells[1:]]
         self.layer_tokens = _Tokens(head, of_token, first.bias, int8)
         self.readout_tokens: _Tokens | None = None
         readout_state = of_seen = None
@@ -149,23 +149,19 @@ class _Weights:
         self.query = None if query is None or with_state or queries else pack(query, int8=int8, bounded=bounded)
         squashed = options.readout.kind != "state" or _bounded(head, at_start=False)
         self.output = pack(head.output.weight, head.output.bias, int8, bounded=squashed)
-        self.gate = None if head.gate is None else InferenceGate(head.gate, head.embedding)
+        self.gate = None if head.gate is None else _Gate(head.gate, head.embedding)
 
 
 @final
 class InferenceDecoder:
     """A text head with its weights packed as they are now.
 
-    >>> from windlass.heads.options import TextHeadOptions
-    >>> from windlass.heads.text import TextHead
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
-    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> tokens = torch.tensor([2, 2])
-    >>> def first(steps):
-    ...     source, state = steps.begin(memory)
-    ...     return steps.step(tokens, state, source)[0]
-    >>> torch.allclose(first(InferenceDecoder(head)), first(head), atol=1e-5)
-    True
+    >>> from windlass.heads.text import TextHead, TextHeadOptions
+    >>> decoder = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).inference()
+    >>> source, state = decoder.begin(Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
+    >>> logprobs, state, attention = decoder.step(torch.tensor([2, 2]), state, source)
+    >>> logprobs.shape, attention.shape
+    (torch.Size([2, 10]), torch.Size([2, 5]))
     """
 
     owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
@@ -174,24 +170,22 @@ class InferenceDecoder:
         self.head = head
         self.weights = laid_out(head, int8, lambda: _Weights(head, int8))
 
-    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[InferenceSource, InferenceState]:
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[_Source, _State]:
         """Prepare a memory; the state is the one before the first target token."""
         weights = self.weights
         source, state = self.head.begin(memory, batch)
-        now = InferenceState(state.stack.layers, state.fed, state.coverage)
+        now = _State(state.stack.layers, state.fed, state.coverage)
         if source.keys is not None:
             keys = source.keys
             of_layer = None if weights.layer_context is None else _over(weights.layer_context, keys.values)
             of_readout = None if weights.readout_context is None else _over(weights.readout_context, keys.values)
             mask = None if bool(keys.mask.all()) else keys.mask
-            return InferenceSource(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
+            return _Source(keys.keys, mask, of_layer, of_readout, None, None, source.copies), now
         readout, summary = weights.readout_context, source.summary
         summary = None if readout is None or summary is None else readout(summary)
-        return InferenceSource(None, None, None, None, source.projected_summary, summary), now
+        return _Source(None, None, None, None, source.projected_summary, summary), now
 
-    def step(
-        self, tokens: Tensor, state: InferenceState, source: InferenceSource
-    ) -> tuple[Tensor, InferenceState, Tensor | None]:
+    def step(self, tokens: Tensor, state: _State, source: _Source) -> tuple[Tensor, _State, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
         weights, head = self.weights, self.head
         first = weights.layers[0]
@@ -232,15 +226,13 @@ class InferenceDecoder:
         by_row = None if attention is None else attention.flatten(0, 1)
         if coverage is not None and by_row is not None:
             coverage = coverage + by_row
-        now = InferenceState(layers, o if head.input_feeding else None, coverage)
+        now = _State(layers, o if head.input_feeding else None, coverage)
         logits = weights.output(o)
         if weights.gate is not None and attention is not None and source.copies is not None:
             return weights.gate.mix(logits, s, tokens, attention, source.copies), now, by_row
         return torch.log_softmax(logits, dim=-1), now, by_row
 
-    def _stack(
-        self, product: Tensor | None, projected: Tensor, state: InferenceState
-    ) -> tuple[Tensor, tuple[CellState, ...]]:
+    def _stack(self, product: Tensor | None, projected: Tensor, state: _State) -> tuple[Tensor, tuple[CellState, ...]]:
         """Through all layers: the output (N, H) and the new states."""
         layers = self.weights.layers
         now = layers[0].step(product, projected, state.layers[0])
@@ -258,7 +250,7 @@ class InferenceDecoder:
             x = self.head.stack.connect(number, x, now[0])
         return x, tuple(states)
 
-    def _attend(self, query: Tensor, state: InferenceState, source: InferenceSource) -> Tensor:
+    def _attend(self, query: Tensor, state: _State, source: _Source) -> Tensor:
         """Attention (B, K, S) of every hypothesis."""
         assert self.head.attention is not None
         assert source.keys is not None
@@ -293,16 +285,8 @@ class _Tokens:
 
 
 @final
-class InferenceGate:
-    """A copy gate with every token's share of the logit in a table.
-
-    >>> gate, embedding = Gate(vocabulary=9, size=4, context=3, embedding=2), Embedding(torch.randn(9, 2))
-    >>> copies = gate.prepare(torch.tensor([[5, 9]]), torch.randn(1, 2, 3), torch.ones(1, 2) > 0)
-    >>> logits, s, weights, tokens = torch.randn(1, 9), torch.randn(1, 4), torch.rand(1, 1, 2), torch.tensor([7])
-    >>> mixed = InferenceGate(gate, embedding).mix(logits, s, tokens, weights, copies)
-    >>> torch.allclose(mixed, gate.mix(logits, s, embedding(tokens), weights[0], copies))
-    True
-    """
+class _Gate:
+    """A copy gate with every token's share of the logit in a table."""
 
     @torch.no_grad()
     def __init__(self, gate: Gate, embedding: Embedding | None):
@@ -342,4 +326,5 @@ def _bounded(head: TextHead, at_start: bool) -> bool:
     if options.connect != "plain":
         return False
     start = options.start == "zeros" or (options.start == "summary" and hasattr(head.start, "bridges"))
-    return head.stack.first.bounded(start) and (start or not at_start)
+    later = head.stack.first.bounded
+    return (start if later is None else later) and (start or not at_start)

@@ -28,7 +28,7 @@ def block_rows(keys: Tensor) -> int:
     return max(1, rows if keys.device.type != "cpu" else min(rows, BLOCK // max(1, each)))
 
 
-class ScoreTape(ABC):
+class _ScoreTape(ABC):
     """A score's steps forward and backward. Queries (B, A) have been through their projection."""
 
     d_v: Tensor | None = None  # (A,) gradient of the score's own vector
@@ -40,7 +40,6 @@ class ScoreTape(ABC):
         self.query_of = self.queries.unbind(0)
 
     def start_backward(self) -> None:
-        """Allocate the gradients."""
         self.d_coverage = None if self.coverage is None else torch.zeros_like(self.coverage)
 
     @abstractmethod
@@ -56,7 +55,7 @@ class ScoreTape(ABC):
         """The gradient of the keys, after the last step of the backward pass."""
 
 
-class SummedTape(ScoreTape):
+class _SummedTape(_ScoreTape):
     """v . act(q + k), with act(x) = height * activate(turn * x) and act'(x) = rise * slope."""
 
     turn = 1.0
@@ -72,7 +71,6 @@ class SummedTape(ScoreTape):
         self.wide = torch.empty_like(self.keys_of[0])  # (rows, S, A)
 
     def start_backward(self) -> None:
-        """Allocate the gradients."""
         super().start_backward()
         self.d_v, self.d_sums = torch.zeros_like(self.high), torch.zeros_like(self.keys)
         self.d_sums_of = self.d_sums.split(self.rows)
@@ -99,7 +97,6 @@ class SummedTape(ScoreTape):
         return [None] * len(self.keys_of) if covered is None else covered.split(self.rows)
 
     def score(self, t: int, query: Tensor, covered: Tensor | None) -> Tensor:
-        """v . act(q + k)."""
         query = torch.mul(query, self.turn, out=self.query_of[t])
         blocks = zip(query.split(self.rows), self.keys_of, self._covered(covered), strict=True)
         scores = [self._wide(*block) @ self.high for block in blocks]
@@ -133,12 +130,11 @@ class SummedTape(ScoreTape):
         return d_query, d * (slope @ (self.steep * self.coverage))
 
     def d_keys(self) -> Tensor:
-        """The sum over all steps."""
         return self.d_sums.mul_(self.steep)
 
 
 @final
-class TanhTape(SummedTape):
+class TanhTape(_SummedTape):
     """v . tanh(q + k), with tanh(x) = 2 sigmoid(2x) - 1, as torch's sigmoid is faster than its tanh.
 
     The -1 is left out: it shifts all scores of a row alike, which changes no softmax.
@@ -160,7 +156,7 @@ class TanhTape(SummedTape):
 
 
 @final
-class ReluTape(SummedTape):
+class ReluTape(_SummedTape):
     """v . relu(q + k).
 
     >>> tape = ReluTape(torch.tensor([[[1.0, -1.0]]]), torch.ones(2), None, steps=1)
@@ -177,7 +173,7 @@ class ReluTape(SummedTape):
         return torch.gt(y, 0, out=out)
 
 
-class ProductTape(ScoreTape):
+class ProductTape(_ScoreTape):
     """q . k.
 
     >>> tape = ProductTape(torch.tensor([[[3.0, 4.0]]]), None, None, steps=1)
@@ -246,7 +242,7 @@ class FusedScore:
     True
     """
 
-    tape: type[ScoreTape]
+    tape: type[_ScoreTape]
     keys: Tensor  # (B, S, A)
     query: Tensor | None = None  # (A, Q) the projection of queries
     v: Tensor | None = None  # (A,)

@@ -21,9 +21,8 @@ from torch.autograd import Function
 
 from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import FusedScore
-from windlass.nn.fast.autograd import frees_graph
 from windlass.nn.fast.onednn import FixedWeight
-from windlass.nn.fast.recurrence import Tape, outer
+from windlass.nn.fast.recurrence import Tape, frees_graph, outer
 
 _tanh_backward = torch.ops.aten.tanh_backward.default
 _softmax_backward = torch.ops.aten._softmax_backward_data.default
@@ -80,6 +79,19 @@ class FusedDecoder:
             yield from ((f"state {number} {part}", tensor) for part, tensor in enumerate(layer.state))
 
 
+class _Weights:
+    """The weights of a pass, laid out for products with B rows; transposed for the backward pass."""
+
+    def __init__(self, decoder: FusedDecoder, rows: int, transposed: bool = False):
+        def lay_out(weight: Tensor | None) -> FixedWeight | None:
+            return None if weight is None else FixedWeight(weight.t() if transposed else weight, rows)
+
+        self.recur = [FixedWeight(layer.weight.t() if transposed else layer.weight, rows) for layer in decoder.layers]
+        self.below = [lay_out(layer.below) for layer in decoder.layers]
+        self.query, self.fed = lay_out(decoder.score.query), lay_out(decoder.fed)
+        self.join, self.values = lay_out(decoder.join), lay_out(decoder.value_weight)
+
+
 class _Forward:
     """The forward pass, and all that the backward pass needs of it."""
 
@@ -123,32 +135,26 @@ class _Forward:
         return values is not None and early and not decoder.current and values.size(2) == self.G
 
     def run(self) -> None:
-        decoder, B = self.decoder, self.B
-        recur = [FixedWeight(layer.weight, B) for layer in decoder.layers]
-        below = [None if layer.below is None else FixedWeight(layer.below, B) for layer in decoder.layers]
-        project, feed, join, mix = (
-            None if weight is None else FixedWeight(weight, B)
-            for weight in (decoder.score.query, decoder.fed, decoder.join, decoder.value_weight)
-        )
+        decoder, weights = self.decoder, _Weights(self.decoder, self.B)
         query = self.queries.unbind(0)
         fed = None if self.fed is None else self.fed.unbind(0)
         context = None
         for t, x in enumerate(decoder.x.unbind(0)):
             if not decoder.current:
-                context = self._attend(t, query[t], project, mix, x if self.adds else None)
+                context = self._attend(t, query[t], weights, x if self.adds else None)
                 x = x if context is None else context if self.adds else x + context[:, : self.G]
-            if feed is not None and fed is not None and t:
-                x = x + feed(fed[t])
+            if weights.fed is not None and fed is not None and t:
+                x = x + weights.fed(fed[t])
             for number, (layer, tape) in enumerate(zip(decoder.layers, self.tapes, strict=True)):
-                product = below[number]
+                product = weights.below[number]
                 if product is not None:
                     x = product(self.out[number - 1][t], layer.below_bias)
-                tape.step(t, t, t + 1, x, recur[number](tape.h[t], layer.bias))
+                tape.step(t, t, t + 1, x, weights.recur[number](tape.h[t], layer.bias))
                 self._output(t, number, layer)
             if decoder.current:
-                context = self._attend(t, query[t], project, mix, None)
+                context = self._attend(t, query[t], weights, None)
             if self.fed is not None:
-                self._read(t, context, join)
+                self._read(t, context, weights.join)
 
     def _output(self, t: int, number: int, layer: Layer) -> None:
         y = self.tapes[number].h[t + 1]
@@ -160,13 +166,11 @@ class _Forward:
         if residual or layer.mask is not None:
             self.out[number][t].copy_(y)
 
-    def _attend(
-        self, t: int, query: Tensor, project: FixedWeight | None, mix: FixedWeight | None, add: Tensor | None
-    ) -> Tensor | None:
+    def _attend(self, t: int, query: Tensor, weights: _Weights, add: Tensor | None) -> Tensor | None:
         """Compute a_t; return the context times its weights (B, F), plus `add`."""
         a, values = self.a[t], self.decoder.values
         covered = None if self.covered is None else self.covered[t]
-        scores = self.scores.score(t, query if project is None else project(query), covered)
+        scores = self.scores.score(t, query if weights.query is None else weights.query(query), covered)
         if self.padding is not None:
             scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
         torch.softmax(scores, dim=1, out=a)
@@ -180,9 +184,9 @@ class _Forward:
         if add is not None:
             return torch.baddbmm(add.unsqueeze(1), row, values).squeeze(1)
         context = torch.bmm(row, values).squeeze(1)
-        if self.contexts is None or mix is None:
+        if self.contexts is None or weights.values is None:
             return context
-        return mix(self.contexts[t].copy_(context))
+        return weights.values(self.contexts[t].copy_(context))
 
     def _read(self, t: int, context: Tensor | None, join: FixedWeight | None) -> None:
         decoder, s = self.decoder, self.out[-1][t]
@@ -210,12 +214,7 @@ class _Backward:
         for tape in forward.tapes:
             tape.start_backward(overwrite)
         forward.scores.start_backward()
-        self.recur = [FixedWeight(layer.weight.t(), B) for layer in decoder.layers]
-        self.below = [None if layer.below is None else FixedWeight(layer.below.t(), B) for layer in decoder.layers]
-        self.project, self.feed, self.join, self.mix = (
-            None if weight is None else FixedWeight(weight.t(), B)
-            for weight in (decoder.score.query, decoder.fed, decoder.join, decoder.value_weight)
-        )
+        self.weights = _Weights(decoder, B, transposed=True)
         self.d_contexts = None if forward.contexts is None else torch.empty_like(forward.contexts)
         self.d_queries = torch.empty_like(forward.scores.queries)
         self.d_query_of = self.d_queries.unbind(0)
@@ -225,7 +224,7 @@ class _Backward:
         self.dc: list[Tensor | None] = [None] * len(forward.tapes)
 
     def run(self, d_states: Tensor | None, d_attention: Tensor | None, d_fed: Tensor | None) -> None:
-        forward, decoder = self.forward, self.forward.decoder
+        forward, decoder, weights = self.forward, self.forward.decoder, self.weights
         d_o: Tensor | None = None  # from the next step
         d_state = (torch.zeros_like(self.dh[-1]),) * forward.T if d_states is None else d_states.unbind(0)
         for t in range(forward.T - 1, -1, -1):
@@ -234,24 +233,24 @@ class _Backward:
             d_context = None
             if d_fed is not None:
                 d_o = d_fed[t] if d_o is None else d_o + d_fed[t]
-                if self.join is None:
+                if weights.join is None:
                     ds = ds + d_o
                 else:
                     d_context = self._read(t, d_o)
-                    ds = ds + self.join(d_context)
+                    ds = ds + weights.join(d_context)
             if decoder.current:
                 ds = ds + self._attend(t, d_a, d_context)
             for number in range(len(forward.tapes) - 1, -1, -1):
                 ds = self._step(t, number, ds)
             dx = forward.tapes[0].dx_of[t]
-            if self.feed is not None:
-                d_o = self.feed(dx)
+            if weights.fed is not None:
+                d_o = weights.fed(dx)
             if not decoder.current:
                 self.dh[-1] = self.dh[-1] + self._attend(
                     t, d_a, dx if d_context is None else torch.cat([dx, d_context], dim=1)
                 )
         # The packed weights are as large as the gradients that come next, and not needed any more.
-        self.recur, self.below, self.project, self.feed, self.join, self.mix = [], [], None, None, None, None
+        del self.weights
 
     def _read(self, t: int, d_o: Tensor) -> Tensor:
         forward = self.forward
@@ -265,8 +264,8 @@ class _Backward:
     def _attend(self, t: int, d: Tensor | None, d_context: Tensor | None) -> Tensor:
         """The gradient of the query (B, Q)."""
         forward, a = self.forward, self.forward.a[t]
-        if d_context is not None and self.mix is not None and self.d_contexts is not None:
-            d_context = self.d_contexts[t].copy_(self.mix(d_context))
+        if d_context is not None and self.weights.values is not None and self.d_contexts is not None:
+            d_context = self.d_contexts[t].copy_(self.weights.values(d_context))
         if d_context is not None and forward.decoder.values is not None:
             # (B, 1, F) times (B, F, S) rather than (B, S, F) times (B, F, 1): a tenth of the time.
             of_a = torch.bmm(d_context.unsqueeze(1), forward.decoder.values.transpose(1, 2)).squeeze(1)
@@ -279,7 +278,7 @@ class _Backward:
         if self.d_covered is not None and d_covered is not None:
             self.d_covered = self.d_covered + d_covered
         self.d_query_of[t].copy_(d_query)
-        return d_query if self.project is None else self.project(d_query)
+        return d_query if self.weights.query is None else self.weights.query(d_query)
 
     def _step(self, t: int, number: int, dy: Tensor) -> Tensor:
         """Through one layer: the gradient of its input (B, H); the first layer's is not needed."""
@@ -287,10 +286,10 @@ class _Backward:
         if layer.mask is not None:
             dy = dy * layer.mask[t if layer.mask.size(0) > 1 else 0]
         dr, direct, self.dc[number] = tape.step_backward(t, t, t + 1, dy + self.dh[number], self.dc[number])
-        self.dh[number] = self.recur[number](dr)
+        self.dh[number] = self.weights.recur[number](dr)
         if direct is not None:
             self.dh[number] += direct
-        product = self.below[number]
+        product = self.weights.below[number]
         if product is None:
             return dy
         dx = product(tape.dx_of[t])

@@ -8,17 +8,12 @@ the plain code; they ask through the functions of this file, which also return N
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import nn
 
-from windlass.core.records import CellState
 from windlass.nn.fast.switch import enabled
-
-if TYPE_CHECKING:
-    from windlass.nn.fast.attention import FusedScore
-    from windlass.nn.fast.recurrence import Tape
 
 P = ParamSpec("P")
 Fused_co = TypeVar("Fused_co", covariant=True)
@@ -48,13 +43,9 @@ def fused(part: OffersFused[P, Fused_co], *args: P.args, **kwargs: P.kwargs) -> 
 
     >>> import torch
     >>> from windlass.nn.cells import GRU, RNN
-    >>> from windlass.nn.fast.switch import disabled
-    >>> gru, rnn, x = GRU.Options().build(3, 4), RNN.Options().build(3, 4), torch.zeros(5, 2, 3)
-    >>> fused(gru, x, None, None, False) is None, fused(rnn, x, None, None, False) is None
-    (False, True)
-    >>> with disabled():
-    ...     fused(gru, x, None, None, False) is None
-    True
+    >>> cells = GRU.Options().build(3, 4), RNN.Options().build(3, 4)
+    >>> [fused(cell, torch.zeros(5, 2, 3), None, None, False) is None for cell in cells]
+    [False, True]
     """
     return part.fused(*args, **kwargs) if enabled() else None
 
@@ -70,53 +61,12 @@ def inference(module: OffersInference[Inference_co], int8: bool = False) -> Infe
     return module.inference(int8) if enabled() and not module.training else None
 
 
-class FastCell:
-    """What a cell may offer. The defaults offer nothing."""
-
-    tape: type[Tape] | None = None
-    """The step and its gradients by hand, for whole sequences and for decoders with attention."""
-    sums_input = False
-    """Whether a step uses the projected input and the product with the state only as their sum."""
-
-    def fused(
-        self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """Run over inputs (S, B, I) in one piece; return outputs (S, B, H) and the last state.
-
-        Outputs may have any value on padding. No state means zeros; real (S, B, 1) is False on padding.
-        """
-        return None
-
-    def bounded(self, start: bool) -> bool:
-        """Whether all states after the first lie within -1..1; `start` says whether the first one does."""
-        return False
+_Version = tuple[tuple[int, int], ...]
+_laid_out: WeakKeyDictionary[nn.Module, dict[bool, tuple[_Version, object]]] = WeakKeyDictionary()
 
 
-class FastScore:
-    """What an attention score may offer. The default offers nothing."""
-
-    def fused(self, keys: Tensor, coverage: Tensor | None) -> FusedScore | None:
-        """The score against prepared keys (B, S, A) with its gradients by hand, for the fused decoder."""
-        return None
-
-
-Version = tuple[tuple[int, int], ...]
-"""The address of every weight, and how often it was written to."""
-
-_laid_out: WeakKeyDictionary[nn.Module, dict[bool, tuple[Version, object]]] = WeakKeyDictionary()
-
-
-def version(module: nn.Module) -> Version:
-    """The version of a module's weights: another one after every write that torch counts.
-
-    >>> import torch
-    >>> layer = nn.Linear(2, 2)
-    >>> before = version(layer)
-    >>> with torch.no_grad():
-    ...     _ = layer.bias.add_(1)
-    >>> version(layer) == before
-    False
-    """
+def _version(module: nn.Module) -> _Version:
+    """The address of every weight, and how often torch has counted a write to it."""
     tensors = [*module.parameters(), *module.buffers()]
     return tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
 
@@ -132,7 +82,7 @@ def laid_out(module: nn.Module, int8: bool, lay_out: Callable[[], Weights]) -> W
     (True, [])
     """
     kept = _laid_out.setdefault(module, {})
-    now = version(module)
+    now = _version(module)
     if int8 not in kept or kept[int8][0] != now:
         kept[int8] = (now, lay_out())
     weights: Weights = kept[int8][1]  # type: ignore[assignment]

@@ -5,6 +5,7 @@ The gradients are taken in the forward pass, while a block is in the cache, as a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,16 +36,16 @@ def block_rows(rows: int, vocabulary: int) -> int:
     return -(-rows // max(1, -(-rows // most))) or 1
 
 
-class _OutputLoss(Function):
-    """Cross-entropy of an output layer, with its gradients taken in the forward pass, while a block is in the cache."""
+class _Blocked(Function):
+    """A loss in blocks. `blocks` returns it, the negative log likelihood and a share of the gradients of its inputs."""
 
     @staticmethod
     def forward(
-        ctx: Any, readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
+        ctx: Any, blocks: _Blocks, share: float, smoothing: float, train: bool, gold: Tensor, *inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(readout, weight, bias, gold)
-        ctx.smoothing, ctx.share = smoothing, _share(readout)
-        loss, nll, ctx.gradients = _output_blocks(readout, weight, bias, gold, smoothing, train)
+        ctx.save_for_backward(gold, *inputs)
+        ctx.blocks, ctx.share, ctx.smoothing = blocks, share, smoothing
+        loss, nll, ctx.gradients = blocks(smoothing, train, gold, *inputs)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -53,23 +54,30 @@ class _OutputLoss(Function):
         # Handed over, so that the weight's gradient need not be copied; a second pass computes them again.
         own, ctx.gradients = ctx.gradients, None
         if own is None:
-            readout, weight, bias, gold = ctx.saved_tensors
-            own = _output_blocks(readout, weight, bias, gold, ctx.smoothing, True)[2] or ()
+            own = ctx.blocks(ctx.smoothing, True, *ctx.saved_tensors)[2]
         factor, included = gradients[0], gradients[0].new_tensor(ctx.share)
         if factor.device.type != "cpu" or not torch.equal(factor, included):
             own = tuple(part.mul_(factor / included) for part in own)
-        return (*own, None, None, None)
+        return None, None, None, None, None, *own
+
+
+_Blocks = Callable[..., tuple[Tensor, Tensor, tuple[Tensor, ...] | None]]
+
+
+def _blocked(blocks: _Blocks, share: float, smoothing: float, gold: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    train = torch.is_grad_enabled() and any(part.requires_grad for part in inputs)
+    loss, nll = _Blocked.apply(blocks, share, smoothing, train, gold, *inputs)  # type: ignore[no-untyped-call]
+    return loss, nll
 
 
 def _share(readout: Tensor) -> float:
-    """What the gradients are multiplied by as they are computed: most losses are means."""
+    """What the gradients of the output loss are multiplied by as they are computed: most losses are means."""
     return 1 / max(1, readout.size(0))
 
 
 def _output_blocks(
-    readout: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, smoothing: float, train: bool
-) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-    """Loss, negative log likelihood and, in training, its `_share` of the gradients of readout, weight and bias."""
+    smoothing: float, train: bool, gold: Tensor, readout: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...] | None]:
     M, V, share = readout.size(0), weight.size(0), _share(readout)
     unit = UNIT if usable(readout) else 1
     rows = _up(block_rows(M, V), unit)
@@ -113,61 +121,24 @@ def output_loss(
 ) -> tuple[Tensor, Tensor]:
     """`nn.loss.output_loss` in blocks.
 
-    >>> from windlass.nn.loss import cross_entropy
-    >>> o, w, b = torch.randn(3, 2), torch.randn(4, 2), torch.randn(4)
-    >>> loss, nll = output_loss(o, w, b, torch.tensor([0, 1, 2]), smoothing=0.1)
-    >>> torch.allclose(loss, cross_entropy(o @ w.t() + b, torch.tensor([0, 1, 2]), smoothing=0.1)[0])
+    >>> loss, nll = output_loss(torch.zeros(1, 2), torch.zeros(4, 2), torch.zeros(4), torch.tensor([3]))
+    >>> torch.allclose(nll, torch.tensor(4.0).log())
     True
     """
-    train = torch.is_grad_enabled() and any(part.requires_grad for part in (readout, weight, bias))
-    loss, nll = _OutputLoss.apply(readout, weight, bias, gold, smoothing, train)  # type: ignore[no-untyped-call]
-    return loss, nll
-
-
-class _CopyLoss(Function):
-    """`_OutputLoss` with copying."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        readout: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        gate: Tensor,
-        share: Tensor,
-        gold: Tensor,
-        smoothing: float,
-        train: bool,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(readout, weight, bias, gate, share, gold)
-        ctx.smoothing = smoothing
-        loss, nll, ctx.gradients = _copy_blocks(readout, weight, bias, gate, share, gold, smoothing, train)
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        own, ctx.gradients = ctx.gradients, None
-        if own is None:
-            readout, weight, bias, gate, share, gold = ctx.saved_tensors
-            own = _copy_blocks(readout, weight, bias, gate, share, gold, ctx.smoothing, True)[2] or ()
-        return (*(part.mul_(gradients[0]) for part in own), None, None, None)
+    return _blocked(_output_blocks, _share(readout), smoothing, gold, readout, weight, bias)
 
 
 def _copy_blocks(
+    smoothing: float,
+    train: bool,
+    gold: Tensor,
     readout: Tensor,
     weight: Tensor,
     bias: Tensor,
     gate: Tensor,
     share: Tensor,
-    gold: Tensor,
-    smoothing: float,
-    train: bool,
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...] | None]:
-    """Loss, negative log likelihood and, in training, the gradients of readout, weight, bias, gate and share.
-
-    With r the generated part of p(gold):  d/dz = r (softmax(z) - gold)    d/dgate = g - r    d/dshare = (g - 1)/p
-    """
+    """With r the generated part of p(gold): d/dz = r (softmax(z) - gold)    d/dgate = g - r    d/dshare = (g - 1)/p."""
     M, V = readout.size(0), weight.size(0)
     rows = block_rows(M, V)
     oov = gold >= V
@@ -208,13 +179,8 @@ def copy_loss(
 ) -> tuple[Tensor, Tensor]:
     """`nn.loss.copy_loss` in blocks.
 
-    >>> o, w, b = torch.randn(2, 3), torch.randn(4, 3), torch.randn(4)
-    >>> loss, nll = copy_loss(o, w, b, torch.zeros(2), torch.tensor([0.0, 0.5]), torch.tensor([1, 5]))
-    >>> generated = torch.softmax(o @ w.t() + b, 1)[0, 1]
-    >>> torch.allclose(nll, -(generated / 2).log() - torch.tensor(0.25).log())
-    True
+    >>> o, w, b, gate = torch.zeros(1, 3), torch.zeros(4, 3), torch.zeros(4), torch.zeros(1)
+    >>> copy_loss(o, w, b, gate, torch.tensor([0.75]), torch.tensor([3]))[1].exp().item()  # 1 / (1/2 1/4 + 1/2 3/4)
+    2.0
     """
-    inputs = (readout, weight, bias, gate, share)
-    train = torch.is_grad_enabled() and any(part.requires_grad for part in inputs)
-    loss, nll = _CopyLoss.apply(*inputs, gold, smoothing, train)  # type: ignore[no-untyped-call]
-    return loss, nll
+    return _blocked(_copy_blocks, 1.0, smoothing, gold, readout, weight, bias, gate, share)

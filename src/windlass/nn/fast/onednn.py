@@ -7,8 +7,6 @@ without it or with other operations, fast paths disabled), training and inferenc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -48,29 +46,39 @@ def works() -> bool:
         return False
     weight = torch.linspace(-1, 1, 32).view(8, 4)
     x = torch.linspace(0, 1, 8).view(2, 4)
+    # oneDNN sizes its cache of kernels when it compiles the first one. It keeps half a megabyte for every shape that it
+    # has met, up to 1,024 of them. A training step needs about thirty; compiling one again costs a millisecond. A
+    # capacity that the user has set stays.
+    bound = _CAPACITY not in os.environ
+    if bound:
+        os.environ[_CAPACITY] = "64"
     try:
-        with _few_kernels_kept():
-            product = multiply(x, reorder(weight), None)
+        product = multiply(x, reorder(weight), None)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
+    finally:
+        if bound:
+            del os.environ[_CAPACITY]
     return torch.allclose(product, x @ weight.t(), atol=1e-4)
 
 
-@contextmanager
-def _few_kernels_kept() -> Iterator[None]:
-    """Bound oneDNN's cache of kernels, which it sizes when it compiles the first one.
+LARGEST = 2**25 - 2**16
+"""Bytes of the largest block that glibc, left to itself, learns to keep (a little under 32 MB)."""
 
-    It keeps half a megabyte for every shape that it has met, up to 1,024 of them. A training step needs about thirty;
-    compiling one again costs a millisecond. A capacity that the user has set stays.
+
+def prepare_training() -> None:
+    """Bound oneDNN's cache of kernels, and let the C library keep freed blocks for the next step.
+
+    glibc maps large blocks from the system and returns them when they are freed, page by page, unless it has seen a
+    block of that size come and go; then it keeps up to twice that size. A training step frees and takes the same blocks
+    over and over, so the process shows it one early. This is glibc's own rule at work: no setting is changed, and a
+    block of more than 64 MB still goes back at once.
+
+    >>> prepare_training()
     """
-    if _CAPACITY in os.environ:
-        yield
-        return
-    os.environ[_CAPACITY] = "64"
-    try:
-        yield
-    finally:
-        del os.environ[_CAPACITY]
+    if enabled():
+        works()
+        torch.empty(LARGEST, dtype=torch.uint8)  # freed at once
 
 
 def reorder(weight: Tensor, rows: int | None = None) -> Tensor:

@@ -7,7 +7,8 @@ docs/decisions/decoding-speed.md has the figures.
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from collections.abc import Callable
+from typing import final
 
 import torch
 from torch import Tensor
@@ -16,12 +17,8 @@ from windlass.nn.fast import onednn
 from windlass.nn.fast.int8 import Int8Weight
 from windlass.nn.product import Product
 
-
-class Packed(Protocol):
-    """x (N, I) -> x W' + b (N, O)."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Multiply."""
+Packed = Callable[[Tensor], Tensor]
+"""x (N, I) -> x W' + b (N, O)."""
 
 
 @final
@@ -41,16 +38,11 @@ class Transposed:
 
 
 @final
-class Reordered:
+class _Reordered:
     """oneDNN's product with a weight in oneDNN's own layout; for a single row, torch's own with a transposed weight.
 
     A single row reads every weight once, which is faster through the transposed matrix. Either layout is made when it
     is first needed.
-
-    >>> weight = torch.randn(6, 4)
-    >>> x = torch.randn(3, 4)
-    >>> torch.allclose(pack(weight)(x), x @ weight.t(), atol=1e-5)
-    True
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
@@ -59,7 +51,6 @@ class Reordered:
         self.many_rows: Tensor | None = None  # opaque
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Multiply."""
         if x.size(0) == 1:
             if self.one_row is None:
                 self.one_row = Transposed(self.weight, self.bias)
@@ -67,22 +58,6 @@ class Reordered:
         if self.many_rows is None:
             self.many_rows = onednn.reorder(self.weight.contiguous())
         return onednn.multiply(x, self.many_rows, self.bias)
-
-
-@final
-class PackedProduct(Product):
-    """A packed weight as the product that a cell's `step` takes.
-
-    >>> PackedProduct(pack(torch.tensor([[2.0, 3.0]])))(torch.ones(1, 2), add=torch.ones(1, 1)).item()
-    6.0
-    """
-
-    def __init__(self, packed: Packed):
-        self.packed = packed
-
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """x W' + add."""
-        return self.packed(x) if add is None else self.packed(x).add_(add)
 
 
 @final
@@ -112,4 +87,4 @@ def pack(weight: Tensor, bias: Tensor | None = None, int8: bool = False, bounded
     weight, bias = weight.detach(), None if bias is None else bias.detach()
     if int8 and Int8Weight.usable(weight):
         return Int8Weight.of(weight, bias, bounded)
-    return Reordered(weight, bias) if weight.numel() and onednn.usable(weight) else Transposed(weight, bias)
+    return _Reordered(weight, bias) if weight.numel() and onednn.usable(weight) else Transposed(weight, bias)

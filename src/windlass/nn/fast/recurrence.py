@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from windlass.core.records import CellState
 from windlass.nn.fast.activation import tanh, tanh_
-from windlass.nn.fast.autograd import frees_graph
 from windlass.nn.fast.onednn import FixedWeight
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -54,17 +54,27 @@ class Tape(ABC):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the gradient of r, the gradient of the state before that does not go through r, and dc."""
 
-    @abstractmethod
     def last_state(self, index: int) -> tuple[Tensor, ...]:
         """A copy of state number `index`."""
+        return (self.h[index].clone(),)
 
-    @abstractmethod
     def d_weight(self, earlier: Tensor) -> Tensor:
-        """The gradient of U (G, H) from the states before each step (S, B, H)."""
+        """The gradient of U (G, H) from the states before each step (S, B, H), if dx is also the gradient of r."""
+        return outer(self.dx, earlier)
 
-    @abstractmethod
     def d_bias(self) -> Tensor:
-        """The gradient of the bias of r (G,)."""
+        """The gradient of the bias of r (G,), if dx is also the gradient of r."""
+        return self.dx.sum((0, 1))
+
+
+def frees_graph() -> bool:
+    """Whether the running backward pass frees the graph behind it, so that what was saved for it can go at once.
+
+    >>> frees_graph()
+    False
+    """
+    keeps = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)  # private names of torch
+    return keeps is not None and torch._C._current_graph_task_id() >= 0 and not keeps()
 
 
 def outer(gradient: Tensor, x: Tensor) -> Tensor:
@@ -151,14 +161,6 @@ class LstmTape(Tape):
         """h and c."""
         return self.h[index].clone(), self.c[index].clone()
 
-    def d_weight(self, earlier: Tensor) -> Tensor:
-        """One product for all steps."""
-        return outer(self.dx, earlier)
-
-    def d_bias(self) -> Tensor:
-        """The sum over all steps."""
-        return self.dx.sum((0, 1))
-
 
 @final
 class GruTape(Tape):
@@ -217,10 +219,6 @@ class GruTape(Tape):
         _sigmoid_backward(d_reset, reset, grad_input=self.d_reset[t])
         return torch.cat([self.d_sigmoids[t], d_inner], dim=1, out=self.scratch), direct, None
 
-    def last_state(self, index: int) -> tuple[Tensor, ...]:
-        """h."""
-        return (self.h[index].clone(),)
-
     def d_weight(self, earlier: Tensor) -> Tensor:
         """Two products for all steps."""
         two = 2 * self.H
@@ -232,13 +230,6 @@ class GruTape(Tape):
     def d_bias(self) -> Tensor:
         """The sum over all steps."""
         return torch.cat([self.dx[..., : 2 * self.H].sum((0, 1)), self.d_inner.sum((0, 1))])
-
-
-def _padding(real: Tensor | None, steps: int) -> tuple[Tensor | None, ...]:
-    """The padding rows (B, 1) of every step, from real (S, B, 1); None for a step without any."""
-    if real is None:
-        return (None,) * steps
-    return tuple(rows if bool(rows.any()) else None for rows in (~real).unbind(0))
 
 
 class _Recurrence(Function):
@@ -259,7 +250,8 @@ class _Recurrence(Function):
         ctx.order = range(S - 1, -1, -1) if reverse else range(S)
         # The first of the S + 1 states is the start, or, in reverse, the last.
         ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # offsets of the states around step t
-        ctx.padding = _padding(real, S)
+        # The padding rows (B, 1) of every step; None for a step without any.
+        ctx.padding = [None] * S if real is None else [p if bool(p.any()) else None for p in (~real).unbind(0)]
         tape = kind(S, state, start=S if reverse else 0)
         product, inputs = FixedWeight(weight, x.size(1)), x.unbind(0)
         for t in ctx.order:
@@ -296,7 +288,7 @@ class _Recurrence(Function):
 def recurrence(
     kind: type[Tape],
     x: Tensor,
-    state: tuple[Tensor, ...],
+    state: CellState,
     weight: Tensor,
     bias: Tensor | None,
     real: Tensor | None,

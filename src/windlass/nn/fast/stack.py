@@ -6,6 +6,7 @@ a step takes one product a direction and one cell step for all rows. A contract 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -31,7 +32,7 @@ _EQUATIONS: dict[type[Tape], LSTM.Options | GRU.Options] = {
 class _Layer:
     """One layer: a cell for each direction, a row for each sequence and direction."""
 
-    def __init__(self, cells: list[Cell], int8: bool):
+    def __init__(self, cells: Sequence[Cell], int8: bool):
         first = cells[0]
         self.directions, self.sums_input = len(cells), first.sums_input
         self.enter: list[Packed] = [pack(c.weight_x, c.bias, int8) for c in cells]
@@ -103,7 +104,7 @@ class InferenceStack:
     @classmethod
     def of(cls, stack: Stack, int8: bool = False) -> InferenceStack | None:
         """Pack a stack, unless its weights are packed already; None if a cell has no tape."""
-        if any(not isinstance(cell, Cell) or cell.tape not in _EQUATIONS for cell in stack.cells):
+        if any(cell.tape not in _EQUATIONS for cell in stack.cells):
             return None
         return cls(stack, laid_out(stack, int8, lambda: _pack(stack, int8)))
 
@@ -128,5 +129,4 @@ class InferenceStack:
 @torch.no_grad()
 def _pack(stack: Stack, int8: bool) -> tuple[_Layer, ...]:
     directions = [stack.cells, stack.backward_cells] if stack.backward_cells else [stack.cells]
-    layers = [[cell for cell in cells if isinstance(cell, Cell)] for cells in zip(*directions, strict=True)]
-    return tuple(_Layer(cells, int8) for cells in layers)
+    return tuple(_Layer(cells, int8) for cells in zip(*directions, strict=True))

@@ -25,8 +25,6 @@ def disabled() -> Iterator[None]:
     >>> with disabled():
     ...     enabled()
     False
-    >>> enabled()
-    True
     """
     token = _enabled.set(False)
     try:

@@ -1,0 +1,174 @@
+"""A hundred, three hundred and a thousand examples: the default recipe of every task, beside its baseline.
+
+    python benchmarks/small.py --runs runs/small                                        all tasks and sizes
+    python benchmarks/small.py --runs runs/small --only classify tag --sizes 100 300    some of them
+
+The examples are drawn from the training data by a seed. A tenth of them is held out for the choice of the weights, as
+`windlass train` does; the score is that of up to 500 examples of the dev data, which no run sees. A language model
+reads the first N hundred characters of the text. Every run uses one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import data, load, once, report
+
+from windlass.baseline.language import LanguageBaselines, language_metrics
+from windlass.data.examples import Example
+from windlass.demo.grammar import grammar_trees
+from windlass.experiment.data import Data, read_data
+from windlass.experiment.run import baseline_metrics, run
+from windlass.inference.evaluate import evaluate
+from windlass.metrics import higher_is_better
+from windlass.recipe import compose, setting
+from windlass.tasks import TASKS
+from windlass.training.observe import Observer
+
+DEV = 500  # examples that are scored
+CHARACTERS = 100  # of a language model, for one example of the other tasks
+SICK = {"source": "sentence_A", "second": "sentence_B"}
+TITLES = {"source": "abstract", "target": "title"}
+
+
+class Notes(Observer):
+    """Keeps the notes of a run."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def files(folder: str, train: str, dev: str | None = None) -> Callable[[Path], dict[str, Any]]:
+    def find(scratch: Path) -> dict[str, Any]:
+        root = data(folder)
+        paths = [",".join(str(root / name) for name in part.split(",")) for part in (train, dev or train)]
+        return {"train": paths[:1], **({"dev": paths[1]} if dev else {})}
+
+    return find
+
+
+def names(scratch: Path) -> dict[str, Any]:
+    """Names without the spaces between their letters."""
+    for part in ("train", "dev"):
+        with gzip.open(data("transliteration/wikidata-en-ar") / f"{part}.tsv.gz", "rt", encoding="utf-8") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        text = "".join(f"{row[0]}\t{row[1].replace(' ', '')}\n" for row in rows)
+        (scratch / f"{part}.tsv").write_text(text, encoding="utf-8")
+    return {"train": [str(scratch / "train.tsv")], "dev": str(scratch / "dev.tsv")}
+
+
+def trees(scratch: Path) -> dict[str, Any]:
+    """Trees of a generated grammar."""
+    made = grammar_trees(3000, 1)
+    for part, rows in (("train", made[:2500]), ("dev", made[2500:])):
+        (scratch / f"{part}.trees").write_text("".join(f"{tree}\n" for tree in rows), encoding="utf-8")
+    return {"train": [str(scratch / "train.trees")], "dev": str(scratch / "dev.trees")}
+
+
+_sick = files("entailment/sick", "SICK_train.txt.gz", "SICK_trial.txt.gz")
+PARTS: dict[str, tuple[str, Callable[[Path], dict[str, Any]], dict[str, Any]]] = {
+    "classify": ("classify", files("classification/trec6", "TREC.train.all.gz"), {"format": "labelled"}),
+    "tag": ("tag", files("tagging/UD_English-EWT", "en_ewt-ud-train.conllu.gz", "en_ewt-ud-dev.conllu.gz"), {}),
+    "names": ("tag", files("tagging/wnut17", "wnut17train.conll", "emerging.dev.conll"), {}),
+    "pronounce": ("pronounce", files("g2p/sigmorphon2020", "train/ice_train.tsv", "dev/ice_dev.tsv"), {}),
+    "transliterate": ("transliterate", names, {}),
+    "entail": ("entail", _sick, {**SICK, "target": "entailment_judgment"}),
+    "similarity": ("similarity", _sick, {**SICK, "target": "relatedness_score"}),
+    "parse": ("parse", trees, {}),
+    "translate": (
+        "translate",
+        files("translation/multi30k-en-de", "train.en.gz,train.de.gz", "val.en.gz,val.de.gz"),
+        {},
+    ),
+    "summarise": ("summarise", files("headlines/acl_titles", "train.jsonl.gz", "dev.jsonl.gz"), TITLES),
+    "lm": ("lm", files("lm/tinyshakespeare", "input.txt.gz"), {}),
+}
+
+
+def cut(whole: Data, size: int, task: str, seed: int) -> tuple[Data, Sequence[Example]]:
+    """Some examples, a tenth of them held out, and others to score."""
+    reader, draw = TASKS[task].reader, random.Random(seed)
+    if TASKS[task].language_model:
+        text = whole.train[0]
+        drawn: Sequence[Example] = [Example("", (text.target[: size * CHARACTERS],), None, text.place)]
+        scored: Sequence[Example] = whole.dev
+    else:
+        drawn = draw.sample(list(whole.train), size)
+        scored = draw.sample(list(whole.dev), min(DEV, len(whole.dev)))
+    train, held = reader.split(drawn, None, TASKS[task].language_model)
+    return Data(tuple(train), tuple(held), whole.report), scored
+
+
+def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
+    task, find, columns = PARTS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        content = {"seed": seed, "data": find(Path(scratch)) | columns, "train": {"threads": 1, "processes": 1}}
+        recipe = compose(task, None, [content, *map(setting, settings)])
+        part, scored = cut(read_data(recipe), size, task, seed)
+        observer, began = Notes(), time.perf_counter()
+        outcome = run(recipe, part, out, observer)
+    seconds = time.perf_counter() - began
+    found = evaluate([outcome.bundle], scored).metrics
+    if isinstance(outcome.baseline, LanguageBaselines):
+        baseline = language_metrics(outcome.baseline, outcome.bundle, [e.target for e in scored])[outcome.baseline.name]
+    else:
+        baseline = baseline_metrics(outcome.baseline, task, scored)
+    metric = outcome.bundle.task.metric
+    return {
+        "data": name,
+        "examples": size,
+        "seed": seed,
+        "metric": metric,
+        "model": round(found[metric], 2),
+        "baseline": round(baseline[metric], 2),
+        "baseline_name": outcome.baseline.name,
+        "better": (found[metric] > baseline[metric]) == higher_is_better(metric),
+        "seconds": round(seconds, 1),
+        "steps": outcome.fit.steps,
+        "best_step": outcome.fit.best_step,
+        "all": found,
+        "baseline_all": baseline,
+        "notes": [note for note in observer.notes if "steps" in note],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=[100, 300, 1000])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--write", action="store_true", help="write the result")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for name in options.only:
+        for size in options.sizes:
+            for seed in options.seeds:
+                out = options.runs / f"{name}-{size}-{seed}"
+                rows.append(once(out, partial(measure, name, size, seed, out, options.settings)))
+    for row in rows:
+        print(
+            f"{row['data']:14} {row['examples']:5} {row['metric']:12} {row['model']:7.2f}"
+            f"  baseline {row['baseline']:7.2f}  {row['seconds']:6.1f} s"
+            f"  {row['steps']:5} steps, best {row['best_step']}"
+        )
+    if options.write:
+        report("small", {"rows": rows, "settings": options.settings, "load": load()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Whether a model is better than its baseline, in words, and what to try if it is not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from windlass.bundle import Bundle
+from windlass.core.wording import counted
+from windlass.metrics import METRICS, higher_is_better
+from windlass.metrics.likelihood import format_metric
+from windlass.nn.embedding import Vectors
+
+FEW = 5_000
+"""With fewer training examples, more data is among the advice."""
+
+MIN_STEPS = 500
+"""A run of fewer steps is short: longer training is among the advice."""
+
+_SKILLS = {
+    "copy": "copying the input",
+    "most frequent": "giving the most frequent answer",
+    "mean": "giving the mean of the training data",
+    "last part": "repeating the last turn",
+    "first words": "repeating the first words",
+    "letter by letter": "replacing letter by letter",
+    "bag of words": "counting words",
+    "most frequent tag of a word": "giving every word its most frequent tag",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The score of a model beside that of its baseline, on as many examples.
+
+    >>> verdict = Verdict("accuracy", 54.2, 100.0, "bag of words", examples=24)
+    >>> verdict.standing
+    'below'
+    >>> verdict.sentence(["more data"])
+    'below its baseline: accuracy 54.20, bag of words 100.00: the model has not learned more than counting words;
+    try more data'
+    """
+
+    metric: str
+    model: float
+    baseline: float
+    name: str  # of the baseline
+    examples: int
+
+    @property
+    def noise(self) -> float:
+        """One standard error of the score.
+
+        A mean of values from 0 to 100 has at most that of a share of the same size; likelihoods and squared errors have
+        none here.
+        """
+        n = max(2, self.examples)
+        if self.metric in ("pearson", "spearman"):
+            return (1 - min(1.0, self.model**2)) / math.sqrt(n - 1)
+        if self.metric == "mse" or self.metric not in METRICS:
+            return 0.0
+        share = min(1.0, max(0.0, (self.model + self.baseline) / 200))
+        return 100 * math.sqrt(share * (1 - share) / n)
+
+    @property
+    def standing(self) -> Literal["better", "no better", "below"]:
+        """How the model compares with its baseline; a difference within the noise is no better."""
+        if self.model == self.baseline == (100.0 if higher_is_better(self.metric) else 0.0):
+            return "better"  # nothing is left to gain
+        gain = self.model - self.baseline if higher_is_better(self.metric) else self.baseline - self.model
+        if gain < -self.noise or math.isnan(gain):
+            return "below"
+        return "better" if gain > self.noise else "no better"
+
+    def sentence(self, advice: Sequence[str] = ()) -> str:
+        """Say that a model is not better than its baseline; an empty text if it is."""
+        if self.standing == "better":
+            return ""
+        words = "below its baseline" if self.standing == "below" else "no better than its baseline"
+        model, baseline = (format_metric(self.metric, score) for score in (self.model, self.baseline))
+        text = f"{words}: {self.metric} {model}, {self.name} {baseline}"
+        if skill := _SKILLS.get(self.name):
+            text += f": the model has not learned more than {skill}"
+        return f"{text}; try {_either(advice)}" if advice else text
+
+
+def judge(
+    bundle: Bundle, metrics: dict[str, float], baseline: dict[str, float], name: str, examples: int
+) -> Verdict | None:
+    """Compare by the metric of the task; None if the baseline does not have it.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> judge(Bundle.new(Recipe(), Sides.tiny()), {"cer": 90.0}, {"cer": 20.0}, "copy", 100).standing
+    'below'
+    """
+    metric = bundle.task.metric if bundle.task.metric in baseline else bundle.task.output_metric
+    if metric not in metrics or metric not in baseline:
+        return None
+    return Verdict(metric, metrics[metric], baseline[metric], name, examples)
+
+
+def advise(folder: Path, bundle: Bundle) -> list[str]:
+    """Return what may help a model that is not better than its baseline, from what its folder keeps of the run.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> advise(Path("/nowhere"), Bundle.new(Recipe(), Sides.tiny()))
+    ['more epochs (--epochs)', 'another learning rate (--lr)']
+    """
+    try:
+        examples = int(json.loads((folder / "training" / "data.json").read_text())["train"])
+        log = [json.loads(line) for line in (folder / "training" / "metrics.jsonl").read_text().splitlines()]
+        scores, steps = [row["dev"] for row in log], int(log[-1]["step"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return ["more epochs (--epochs)", "another learning rate (--lr)"]
+    epochs, advice = bundle.recipe.train.epochs, []
+    if steps < MIN_STEPS:
+        enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / steps))
+        advice.append(f"more epochs (--epochs {enough}: the run had only {counted(steps, 'step')})")
+    elif bundle.scores not in scores[:-1]:
+        advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
+    vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
+    words = vocabulary is not None and vocabulary.options.tokens.kind == "words"
+    if words and not isinstance(embedding, Vectors):
+        advice.append("pretrained vectors (--vectors FILE)")
+    if examples < FEW and not bundle.task.language_model:
+        advice.append(f"more data than {counted(examples, 'example')}")
+    return advice or ["another learning rate (--lr)", "another size (windlass compare)"]
+
+
+def _either(advice: Sequence[str]) -> str:
+    *first, last = advice
+    return f"{', '.join(first)} or {last}" if first else last

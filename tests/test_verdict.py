@@ -1,0 +1,93 @@
+"""A model beside its baseline, in words, and what to try."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from windlass.baseline.verdict import Verdict, advise, judge
+from windlass.bundle import Bundle
+from windlass.data import Sides
+from windlass.data.examples import Example, Place
+from windlass.data.sides import SideOptions
+from windlass.recipe import Recipe, compose
+
+
+@pytest.mark.parametrize(
+    ("metric", "model", "baseline", "examples", "standing"),
+    [
+        ("accuracy", 54.2, 100.0, 24, "below"),
+        ("accuracy", 90.0, 50.0, 24, "better"),
+        ("accuracy", 48.0, 50.0, 100, "no better"),  # one standard error is 5
+        ("accuracy", 52.0, 50.0, 100, "no better"),
+        ("accuracy", 48.0, 50.0, 10_000, "below"),
+        ("wer", 20.0, 60.0, 100, "better"),  # less is better
+        ("wer", 60.0, 20.0, 100, "below"),
+        ("cer", 150.0, 90.0, 100, "below"),
+        ("nats", 1.31, 1.30, 3, "below"),
+        ("nats", 1.30, 1.30, 3, "no better"),
+        ("perplexity", 20.0, 30.0, 3, "better"),
+        ("pearson", 0.75, 0.0, 50, "better"),
+        ("pearson", 0.05, 0.0, 50, "no better"),
+        ("mse", 2.0, 1.0, 50, "below"),
+        ("accuracy", float("nan"), 50.0, 10, "below"),
+    ],
+)
+def test_a_model_is_compared_by_the_direction_and_the_noise_of_its_metric(metric, model, baseline, examples, standing):
+    assert Verdict(metric, model, baseline, "copy", examples).standing == standing
+
+
+def test_the_sentence_names_scores_baseline_and_advice():
+    below = Verdict("accuracy", 54.17, 100.0, "bag of words", 24)
+    assert below.sentence(["a", "b", "c"]) == (
+        "below its baseline: accuracy 54.17, bag of words 100.00: "
+        "the model has not learned more than counting words; try a, b or c"
+    )
+    assert Verdict("wer", 50.0, 50.0, "6-gram", 24).sentence() == "no better than its baseline: wer 50.00, 6-gram 50.00"
+    assert Verdict("wer", 5.0, 50.0, "copy", 24).sentence(["a"]) == ""
+
+
+def test_the_metric_of_the_task_is_compared():
+    bundle = Bundle.new(Recipe(), Sides.tiny())  # text: by cer
+    verdict = judge(bundle, {"accuracy": 0.0, "cer": 10.0}, {"accuracy": 50.0, "cer": 90.0}, "copy", 100)
+    assert verdict is not None
+    assert (verdict.metric, verdict.standing) == ("cer", "better")
+    assert judge(bundle, {"cer": 10.0}, {}, "", 100) is None
+
+
+def folder_of(path: Path, steps: list[int], scores: list[float], examples: int) -> Path:
+    (path / "training").mkdir()
+    (path / "training" / "data.json").write_text(json.dumps({"train": examples}))
+    rows = [json.dumps({"step": step, "dev": {"accuracy": score}}) for step, score in zip(steps, scores, strict=True)]
+    (path / "training" / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    return path
+
+
+def classifier(best: float) -> Bundle:
+    recipe = compose("classify", None, [{"train": {"epochs": 10}, "source": {"tokens": {"min_count": 1}}}])
+    examples = [Example(text, (label,), None, Place("", 1)) for text, label in (("a b", "x"), ("c", "y"))]
+    sides = Sides.fit(SideOptions(source=recipe.source, target=recipe.target), examples)
+    bundle = Bundle.new(recipe, sides)
+    bundle.scores["accuracy"] = best
+    return bundle
+
+
+def test_a_short_run_is_told_to_train_longer(tmp_path):
+    advice = advise(folder_of(tmp_path, [50, 100], [50.0, 40.0], 200), classifier(50.0))
+    assert advice == [
+        "more epochs (--epochs 50: the run had only 100 steps)",
+        "pretrained vectors (--vectors FILE)",
+        "more data than 200 examples",
+    ]
+
+
+def test_a_run_that_still_improved_is_told_to_train_longer(tmp_path):
+    advice = advise(folder_of(tmp_path, [500, 1000], [50.0, 60.0], 90_000), classifier(60.0))
+    assert advice == ["more epochs (--epochs 20: dev was still improving)", "pretrained vectors (--vectors FILE)"]
+
+
+def test_a_run_that_improved_no_more_is_not(tmp_path):
+    advice = advise(folder_of(tmp_path, [500, 1000], [60.0, 50.0], 90_000), classifier(60.0))
+    assert advice == ["pretrained vectors (--vectors FILE)"]
