@@ -184,6 +184,7 @@ CODECS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tokens of no kind": ("pronounce", lambda c: c["source"]["options"]["tokens"].update(kind="runes")),
     "symbols that are numbers": ("pronounce", lambda c: c["source"].update(symbols=[1, 2])),
     "labels that are numbers": ("classify", lambda c: c["target"].update(symbols=[1, 2])),
+    "no tags at all": ("tag", lambda c: c["target"].update(symbols=[])),
     "a symbol too few": ("pronounce", lambda c: c["source"]["symbols"].pop() and None),
     "another kind of source": ("pronounce", lambda c: c.update(source={"options": {"kind": "none"}})),
     "the source of another bundle": (

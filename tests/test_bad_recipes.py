@@ -61,6 +61,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "a metric of thousands of characters": ({"choose_by": LONG}, "choose_by: "),
     "a key that is a number": ({"train": {7: 1}}, "train.7: "),
     "too many layers": ({"model": {"encoder": {"kind": "recurrent", "layers": 10**9}}}, "model.encoder.layers: "),
+    "a width beyond any machine": (
+        {"model": {"encoder": {"kind": "convolution", "widths": [3, 10**30]}}},
+        "model.encoder.widths: at most",
+    ),
     "an endless output": ({"search": {"kind": "beam", "length_plus": 10**9}}, "search.length_plus: "),
     "a beam beyond any machine": ({"search": {"kind": "beam", "size": 10**9}}, "search.size: "),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import pytest
@@ -113,6 +113,16 @@ def test_very_many_columns_are_answered_within_seconds(tmp_path: Path, name: str
         read(path, DataOptions(source="no such column", target=2, strict=True))
     assert len(str(caught.value)) < 2000
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    "text", ["id\ttext\tlabel\tscore\n", "".join(f"{n if n != 70 else 'x'}\tw{n} so\n" for n in range(99))]
+)
+def test_a_header_alone_and_a_stray_cell_among_numbers_are_answered(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(text)
+    with suppress(DataError):
+        assert recognise_file(path, DataOptions()).task
 
 
 @pytest.mark.parametrize("text", ["hello\nworld\n", "1\t \t_\tX\n", "1\n2\n\n3\tcat\t_\tNN\n"])

@@ -38,7 +38,8 @@ class Options(BaseModel):
     @field_validator("*")
     @classmethod
     def _fits_a_machine(cls, value: Any) -> Any:
-        if isinstance(value, int) and abs(value) > LARGEST:
+        numbers = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(number, int) and abs(number) > LARGEST for number in numbers):
             raise ValueError(f"at most {LARGEST:,}")
         return value
 

@@ -120,10 +120,8 @@ class ColumnSample:
     def _counts_up(self, numeric: bool) -> bool:
         if not numeric or len(self.texts) < 5:
             return False
-        steps = {
-            later - earlier for earlier, later in pairwise(float(t.rstrip("%").replace(",", ".")) for t in self.texts)
-        }
-        return steps == {1.0}
+        numbers = [float(text.rstrip("%").replace(",", ".")) for text in self.texts if is_number(text)]
+        return {later - earlier for earlier, later in pairwise(numbers)} == {1.0}
 
 
 def _mostly(pattern: re.Pattern[str], texts: Sequence[str], share: float = 0.95) -> bool:

@@ -165,7 +165,7 @@ def _turns(columns: Sequence[ColumnSample]) -> ColumnSample | None:
 
 def _ragged(columns: Sequence[ColumnSample]) -> bool:
     """Whether rows end at different columns, as dialogs do that have a turn a column."""
-    if len(columns) < 4:
+    if len(columns) < 4 or not columns[0].cells:
         return False
     filled = [sum(c is not tables.MISSING for c in row) for row in zip(*(c.cells for c in columns), strict=True)]
     _, most = Counter(filled).most_common(1)[0]

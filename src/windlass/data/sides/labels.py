@@ -76,7 +76,7 @@ class SymbolsTarget(TargetSide):
     @classmethod
     def from_json(cls, options: Any, content: Json) -> Self:
         symbols = content["symbols"]
-        if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+        if not isinstance(symbols, list) or not symbols or not all(isinstance(s, str) for s in symbols):
             raise BundleError("damaged codec: symbols must be a list of strings; take the file from a fresh copy")
         return cls(options, tuple(symbols))
 
