@@ -28,6 +28,7 @@ from windlass.experiment.data import Data, fingerprint, sides_of
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.metrics import higher_is_better
+from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
@@ -229,9 +230,25 @@ def run(
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
-        each = language_metrics(baseline, bundle, [e.target for e in data.dev])
-        return Outcome(bundle, result, dev, baseline, each[baseline.name])
-    return Outcome(bundle, result, dev, baseline, baseline_metrics(baseline, recipe.task, data.dev))
+        cheap = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]
+    else:
+        cheap = baseline_metrics(baseline, recipe.task, data.dev)
+    if message := _below_baseline(metric, dev.metrics, cheap, baseline.name):
+        observer.note(message)
+    return Outcome(bundle, result, dev, baseline, cheap)
+
+
+def _below_baseline(metric: str, dev: dict[str, float], cheap: dict[str, float], name: str) -> str | None:
+    """Say that the baseline does better than the model, if it does."""
+    if metric not in dev or metric not in cheap or dev[metric] == cheap[metric]:
+        return None
+    if (dev[metric] > cheap[metric]) == higher_is_better(metric):
+        return None
+    model, other = format_metric(metric, dev[metric]), format_metric(metric, cheap[metric])
+    return (
+        f"the baseline is better: dev {metric} {other} ({name}) against {model} of the model: "
+        "it needs more data, or longer training (--epochs)"
+    )
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:
