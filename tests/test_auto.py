@@ -17,6 +17,16 @@ PHONES = [("cat", "k a t"), ("dog", "d o g"), ("shoe", "ʃ uː")]
 SENTENCES = [(f"the man number {n} sees a house", f"der Mann Nummer {n} sieht ein Haus") for n in range(2100)]
 
 
+class Notes(Observer):
+    """Keeps the notes of a run."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
 def picked(pairs, *settings):
     said: list[str] = []
     recipe = compose("text", None, [setting(text) for text in settings])
@@ -97,13 +107,6 @@ def test_a_recipe_file_fixes_what_it_sets(tmp_path):
 
 
 def test_a_run_on_small_data_says_what_it_changed_and_keeps_it_in_its_recipe(tmp_path):
-    class Notes(Observer):
-        def __init__(self):
-            self.notes = []
-
-        def note(self, text):
-            self.notes.append(text)
-
     small = [setting(text) for text in ("model.encoder.size=4", "model.encoder.embedding.size=4", "train.epochs=2")]
     recipe = compose("classify", None, small)
     pairs = [(f"good {n}", "yes") for n in range(30)] + [(f"bad {n}", "no") for n in range(30)]
@@ -139,3 +142,13 @@ def test_what_was_published_is_trained_as_it_was(task, examples, tokens):
         compose(task, None).train,
         None,
     )
+
+
+@pytest.mark.parametrize(("lr", "said"), [(1e-9, True), (0.01, False)])
+def test_a_model_below_its_baseline_is_reported(tmp_path, lr, said):
+    small = [setting(text) for text in ("model.encoder.size=8", "model.encoder.embedding.size=8", "train.epochs=30")]
+    recipe = compose("classify", None, [*small, {"train": {"optimiser": {"lr": lr}}}])
+    pairs = [(f"{word} thing", word) for word in ("red", "blue", "green", "black") for _ in range(20)]
+    observer = Notes()
+    run(recipe, as_data(pairs, pairs[::5], recipe), tmp_path / "model", observer)
+    assert any(note.startswith("the baseline is better: dev accuracy 100.00 (bag") for note in observer.notes) == said
