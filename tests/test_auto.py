@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windlass import api
 from windlass.bundle import Bundle
 from windlass.experiment.auto import MIN_ROWS, MIN_STEPS, scale_training, suggest_settings
 from windlass.experiment.data import as_data
@@ -145,10 +146,8 @@ def test_what_was_published_is_trained_as_it_was(task, examples, tokens):
 
 
 @pytest.mark.parametrize(("lr", "said"), [(1e-9, True), (0.01, False)])
-def test_a_model_below_its_baseline_is_reported(tmp_path, lr, said):
-    small = [setting(text) for text in ("model.encoder.size=8", "model.encoder.embedding.size=8", "train.epochs=30")]
-    recipe = compose("classify", None, [*small, {"train": {"optimiser": {"lr": lr}}}])
+def test_a_model_below_its_baseline_is_reported(capsys, lr, said):
+    small = {"model.encoder.size": 8, "model.encoder.embedding.size": 8, "train.epochs": 30, "train.optimiser.lr": lr}
     pairs = [(f"{word} thing", word) for word in ("red", "blue", "green", "black") for _ in range(20)]
-    observer = Notes()
-    run(recipe, as_data(pairs, pairs[::5], recipe), tmp_path / "model", observer)
-    assert any(note.startswith("the baseline is better: dev accuracy 100.00 (bag") for note in observer.notes) == said
+    api.fit(pairs, pairs[::5], "classify", settings=small)
+    assert ("below its baseline: accuracy" in capsys.readouterr().err) == said

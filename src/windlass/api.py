@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.baseline import AnyBaseline, load_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines
+from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
 from windlass.core.errors import BundleError, DataError
@@ -247,6 +248,12 @@ def fit(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)
+    if outcome.dev is not None:
+        verdict = judge(
+            outcome.bundle, outcome.dev.metrics, outcome.baseline_metrics, outcome.baseline.name, len(data.dev)
+        )
+        if verdict is not None and (sentence := verdict.sentence()):
+            observer.note(sentence)
     saved = folder if out is not None else None
     return Trained(outcome.bundle, outcome.dev, outcome.baseline, outcome.baseline_metrics, saved)
 
