@@ -125,7 +125,7 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
     elif bundle.scores not in scores[:-1]:
         advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
     vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
-    words = vocabulary is not None and vocabulary.options.tokens.kind == "words"
+    words = vocabulary is not None and vocabulary.spaced
     if words and not isinstance(embedding, Vectors):
         advice.append("pretrained vectors (--vectors FILE)")
     if examples < FEW and not bundle.task.language_model:

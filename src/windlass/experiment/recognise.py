@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.errors import DataError
+from windlass.core.fitting import Gives
 from windlass.data.examples import Example
 from windlass.data.frames import Frame
 from windlass.data.recognise import ColumnSample, Recognised, recognise
@@ -100,15 +101,17 @@ def spell_words(
     source: characters and their n-grams, as texts are single words; else: --set source.tokens=words
     'characters'
     """
-    source = recipe.source
-    if source.kind != "text" or source.tokens.kind != "words" or any("source" in part for part in settings):
+    given = list(recipe.source.declare("source"))
+    words = Gives("source pieces", "words") in given and Gives("source sequence") in given
+    if not words or sides_of(recipe).source_side.texts > 1 or any("source" in part for part in settings):
         return recipe
     sample = examples[:SAMPLE]
     if not sample or sum(len(e.text.split()) for e in sample) > 1.5 * len(sample):
         return recipe
-    grams = " and their n-grams" if source.ngrams else ""
+    ngrams = getattr(recipe.source, "ngrams", 0)
+    grams = " and their n-grams" if ngrams else ""
     note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
-    tokens = {"tokens": "characters", "ngrams": LETTERS if source.ngrams else 0}
+    tokens = {"tokens": "characters", "ngrams": LETTERS if ngrams else 0}
     return parse(merge(recipe.model_dump(mode="json"), {"source": tokens}))
 
 
