@@ -32,7 +32,7 @@ from windlass.experiment.data import (
     sides_of,
     with_columns,
 )
-from windlass.experiment.recognise import compose_for, in_python, recognise_frame, spell_words
+from windlass.experiment.recognise import adapt_tokens, compose_for, in_python, recognise_frame
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
@@ -244,7 +244,7 @@ def fit(
     if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)
     elif recipe is None and base is None:
-        composed = spell_words(composed, data.train, own, observer.note)
+        composed = adapt_tokens(composed, data.train, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)

@@ -71,7 +71,7 @@ def train(
     from windlass.commands.outcome import outcome_lines
     from windlass.core.program import program
     from windlass.experiment.data import read_data
-    from windlass.experiment.recognise import compose_for, spell_words
+    from windlass.experiment.recognise import adapt_tokens, compose_for
     from windlass.experiment.run import apply_suggestions, check_folder, run
     from windlass.experiment.vectors import with_vectors
     from windlass.recipe import compose, merge, override, parse, setting
@@ -125,7 +125,7 @@ def train(
         if not (task or recipe or base) and composed.task == "text":
             composed = apply_suggestions(composed, data, settings, note)
         elif not (recipe or base):
-            composed = spell_words(composed, data.train, settings, note)
+            composed = adapt_tokens(composed, data.train, settings, note)
     if verbose:
         note(composed.to_yaml())
     if overwrite:

@@ -18,6 +18,7 @@ from windlass.experiment.data import sides_of
 from windlass.recipe import Recipe, compose, merge, parse
 from windlass.tasks import TASKS
 
+_MARK, _APART = re.compile(r"[.,;:?!]"), re.compile(r"(?<!\S)[.,;:?!](?!\S)")
 LETTERS = 4
 """The longest n-grams of letters."""
 
@@ -89,15 +90,17 @@ def recognise_frame(
     return found.task
 
 
-def spell_words(
+def adapt_tokens(
     recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
 ) -> Recipe:
     """Let a model that would read words read characters, if its texts are single words, which it would not know.
 
+    If the texts are tokenised already, words end at spaces.
+
     >>> from windlass.experiment.data import as_data
     >>> recipe = compose("classify", None)
     >>> names = as_data([("Ivanova", "ru"), ("Rossi", "it"), ("Petrov", "ru")], [("Bianchi", "it")], recipe)
-    >>> spell_words(recipe, names.train, [], print).source.tokens.kind
+    >>> adapt_tokens(recipe, names.train, [], print).source.tokens.kind
     source: characters and their n-grams, as texts are single words; else: --set source.tokens=words
     'characters'
     """
@@ -106,13 +109,20 @@ def spell_words(
     if not words or sides_of(recipe).source_side.texts > 1 or any("source" in part for part in settings):
         return recipe
     sample = examples[:SAMPLE]
+    content = recipe.model_dump(mode="json")
+    marks = sum(len(_MARK.findall(e.text)) for e in sample)
+    apart = sum(len(_APART.findall(e.text)) for e in sample)
+    if marks and apart > 0.9 * marks and content["source"]["tokens"]["cut"] == "punctuation":
+        note("source: words between spaces, as punctuation stands apart; else: --set source.tokens.cut=punctuation")
+        content = merge(content, {"source": {"tokens": {"cut": "spaces"}}})
+        recipe = parse(content)
     if not sample or sum(len(e.text.split()) for e in sample) > 1.5 * len(sample):
         return recipe
     ngrams = getattr(recipe.source, "ngrams", 0)
     grams = " and their n-grams" if ngrams else ""
     note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
     tokens = {"tokens": "characters", "ngrams": LETTERS if ngrams else 0}
-    return parse(merge(recipe.model_dump(mode="json"), {"source": tokens}))
+    return parse(merge(content, {"source": tokens}))
 
 
 def in_python(message: str) -> str:
