@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, WindlassError
+from windlass.data.cutting import JOINER
 from windlass.explain import fonts
 
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
@@ -70,6 +72,7 @@ def label(token: str) -> str:
     >>> label(" "), label("</s>"), label("ि"), label("कि")
     ('␣', 'end', '◌ि', 'कि')
     """
+    token = token.strip(JOINER) or token  # the mark where no space stood is for the tokenizer alone
     if token in _NAMED:
         return _NAMED[token]
     if unicodedata.category(token[0])[0] == "M":
@@ -221,7 +224,7 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
     legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
     legend.set_axis_off()
-    note = " ".join(dict.fromkeys(map(_legend, items)))
+    note = textwrap.fill(" ".join(dict.fromkeys(map(_legend, items))), max(30, int((width - 1.5) * 15)))
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
     save(figure, path)
 
