@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -62,8 +63,7 @@ def _ensemble_logprobs(bundles: Sequence[Bundle], sequences: Sequence[Sequence[i
 
 @torch.no_grad()
 def _force(bundle: Bundle, values: Tensor, mask: Tensor) -> Tensor:
-    head = bundle.model.head.eval()
-    assert isinstance(head, TextHead)  # a language model writes text
+    head = cast("TextHead", bundle.model.head.eval())  # a language model writes text
     length = values.size(1)
     columns = max(1, min(512, _LOGITS // (values.size(0) * len(bundle.sides.target))))
     carry: Carry | None = None
