@@ -236,3 +236,9 @@ def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(ImportError, match=r"windlass\.sklearn needs scikit-learn: pip install 'windlass\[sklearn\]'"):
         importlib.import_module("windlass.sklearn")
+
+
+def test_a_transducer_writes_text_whatever_its_targets_look_like():
+    small = {"model.encoder.size": 8, "train.epochs": 1}
+    transducer = WindlassTransducer(settings=small).fit([f"a{n} b" for n in range(40)], ["x y", "y x"] * 20)
+    assert transducer.model_.bundle.task.name == "text"

@@ -119,7 +119,7 @@ def network(recipe: Recipe, sides: Sides) -> Model:
 
 
 def check_size(recipe: Recipe, sides: Sides, copies: int = 1) -> None:
-    """Refuse a model that does not fit into the memory of this machine, in so many copies.
+    """Refuse a model that does not fit into the memory of this machine `copies` times.
 
     >>> from windlass.recipe import parse
     >>> check_size(parse({"model": {"encoder": {"kind": "recurrent", "size": 10**8}}}), Sides.tiny())

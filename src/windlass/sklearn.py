@@ -34,6 +34,7 @@ class _Estimator(BaseEstimator):
     """What the estimators share: their parameters, and how they train."""
 
     _target: ClassVar[str]
+    _task: ClassVar[str]
 
     def __init__(
         self,
@@ -70,6 +71,11 @@ class _Estimator(BaseEstimator):
         if self.random_state is not None:
             chosen["seed"] = _seed(self.random_state)
         settings = (self.settings or {}) | {key: value for key, value in chosen.items() if value is not None}
+        if self.task is None and self.recipe is None:
+            settings = {
+                "task": self._target,
+                **settings,
+            }  # not what the data look like; sizes are still picked from them
         kept = [pair for pair in zip(inputs, targets, strict=True) if pair[0]]
         if len(kept) < len(inputs):
             warnings.warn(f"{len(inputs) - len(kept)} blank rows of X are not trained on", stacklevel=3)
@@ -98,6 +104,7 @@ class WindlassClassifier(ClassifierMixin, _Estimator):
     """
 
     _target = "label"
+    _task = "classify"
 
     def __init__(
         self,
@@ -159,6 +166,7 @@ class WindlassTagger(_Estimator):
     """
 
     _target = "tags"
+    _task = "tag"
 
     def __init__(
         self,
@@ -208,6 +216,7 @@ class WindlassTransducer(_Estimator):
     """
 
     _target = "text"
+    _task = "text"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on texts and the texts that they become."""

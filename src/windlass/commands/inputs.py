@@ -22,7 +22,7 @@ from windlass.data.sides import SourceSide
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
 
 PORTION = 1000
-"""Inputs that are predicted at once, if so many are there."""
+"""Most inputs that are predicted at once."""
 
 Note = Callable[[str], None]
 

@@ -23,7 +23,7 @@ Turn = tuple[str | None, str]
 
 
 def said_before(turns: Sequence[str], history: int | None) -> Value:
-    """What a reply answers to: the last so many turns, all of them for None; of one turn, its text.
+    """The context of a reply: the last `history` turns, or all for None; of one turn, its text.
 
     >>> said_before(("Hi.", "Hello!", "A table for two."), 2), said_before(("Hi.", "Hello!"), 1)
     (('Hello!', 'A table for two.'), 'Hello!')

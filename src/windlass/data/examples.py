@@ -173,7 +173,7 @@ def aside(sources: Iterable[str], count: int, fraction: float, seed: int, disk: 
 
 
 def _last(digests: GrowingArray[np.int64], wanted: int) -> int:
-    """The largest digest that is taken, so that so many are, or as few more as can be, and some are left."""
+    """The largest digest that is taken, so that the number taken is reached with the least excess and some are left."""
     counts = np.zeros(2**16, dtype=np.int64)  # by their first bits, so that few have to be sorted
     largest = [int(block.max()) for block in digests.blocks()]
     for block in digests.blocks():

@@ -23,9 +23,9 @@ Collate = Callable[[Sequence[Encoded], Sequence[int]], Batch]
 """Rows and their keys to a batch."""
 
 NOISE = 0.1  # lengths are blurred by up to this share before sorting, so that batches differ between epochs
-SORTED = 2**18  # about so many examples are sorted at a time
+SORTED = 2**18  # examples sorted at a time, about
 MOST_PILES = 256  # in which they are held until then, each a file on disk
-SAMPLE = 2**16  # so many tell into which piles they fall
+SAMPLE = 2**16  # examples that the boundaries of the piles are drawn from
 
 
 class Loader:

@@ -159,7 +159,7 @@ def _parts(path: object) -> list[Path]:
 
 
 def some(examples: Sequence[Example], most: int) -> Sequence[Example]:
-    """All examples, or, of more than so many, that many spread evenly.
+    """All examples or, beyond a limit, a sample of that size, evenly spread.
 
     >>> len(some([Example("a", ("x",), None, Place("pairs.tsv", 1))] * 10, 4))
     4
