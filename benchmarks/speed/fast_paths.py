@@ -75,7 +75,7 @@ NO_TORCH_LSTM = partial(patch, f"{FAST}.torch_lstm.suits", nothing)
 STEPS = partial(patch, "windlass.nn.cells.Cell.fused", nothing)
 NO_ONEDNN = partial(patch.object, onednn, "works", nothing)
 NO_BLOCKS = partial(patch.object, blocked, "output_loss", plain_loss)
-NO_TOP_K = partial(patch, "windlass.decoding.choose.blocked_topk", nothing)
+NO_TOP_K = partial(patch, "windlass.decoding.sampling.blocked_topk", nothing)
 TRAINING: dict[str, Without] = {
     "fused decoder": NOT_FUSED,
     "fused recurrence, torch's LSTM": STEPS,
