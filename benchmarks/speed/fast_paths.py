@@ -43,7 +43,7 @@ from windlass.nn.fast.onednn import prepare_training
 from windlass.nn.loss import cross_entropy
 from windlass.nn.recurrence import run
 from windlass.recipe.train import Adam
-from windlass.training.lazy import clip
+from windlass.training.lazy import clip_gradients
 from windlass.training.optimiser import build_optimiser
 
 Work = Callable[[], object]
@@ -125,7 +125,7 @@ def stepper(model: nn.Module, batch: Batch) -> Work:
         for parameter in parameters:
             parameter.grad = None
         model(batch).mean.backward()
-        clip(parameters, 1.0)
+        clip_gradients(parameters, 1.0)
         optimiser.step()
 
     return step
