@@ -18,7 +18,7 @@ import torch
 from common import data, load, report
 from lm import cut
 
-from windlass.commands.compare import tell
+from windlass.commands.compare import _print as print_comparison
 from windlass.comparing.candidates import Candidate, assign_groups
 from windlass.comparing.compare import run_all
 from windlass.recipe import compose, override, setting
@@ -68,7 +68,7 @@ def main() -> None:
             named.append(Candidate(cell, recipe, test=str(test) if options.test else None))
     before = load()
     found = run_all(assign_groups(named), options.seeds, options.runs, options.jobs)
-    tell(found, options.runs, json_=False)
+    print_comparison(found, options.runs, json_=False, note=print)
     content = found.to_json() | {"settings": options.settings, "load": [before, load()]}
     report("compare" if options.test else "compare-dev", content)
 
