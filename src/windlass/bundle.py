@@ -115,7 +115,8 @@ def network(recipe: Recipe, sides: Sides) -> Model:
     >>> network(Recipe(), Sides.tiny()).head.output.out_features
     7
     """
-    return build(recipe.model, recipe.loss, sides.source.sizes, len(sides.target), sides.target.transitions)
+    source, target = sides.source, sides.target
+    return build(recipe.model, recipe.loss, source.sizes, len(target), target.transitions, source.front())
 
 
 def check_size(recipe: Recipe, sides: Sides, copies: int = 1) -> None:

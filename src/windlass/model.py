@@ -110,10 +110,12 @@ def build(
     source_vocabulary: int | VocabularySizes,
     target_vocabulary: int,
     allowed: AllowedTransitions | None = None,
+    front: nn.Module | None = None,
 ) -> Model:
     """Build a model from a recipe's options.
 
-    `source_vocabulary` is a size, or one per named input; `allowed` holds the tag transitions that may occur.
+    `source_vocabulary` is a size, or one per named input; `allowed` holds the tag transitions that may occur; `front`
+    are trained layers that the source brings along, such as the last blocks of a CNN.
 
     >>> model = build(ModelOptions(), LossOptions(), source_vocabulary=20, target_vocabulary=30)
     >>> model.head.output.weight.shape[0]
@@ -123,11 +125,12 @@ def build(
     for misfit in misfits(declared, within=("model", "loss")):
         raise RecipeError(misfit)
     encoder = options.encoder.build(source_vocabulary)
+    encoder.front = front
     needed = {feature for term in declared if isinstance(term, Needs) for feature in term.features}
     encoder.keep([part for part in encoder.part_sizes if f"model.encoder {part}" in needed])
     shared = None
     if options.tie == "all":
-        shared = encoder.embedding
+        (shared,) = encoder.embeddings()
         if len(shared.table) != target_vocabulary:
             raise RecipeError("model.tie: all needs one vocabulary for both sides: set vocabulary: joint")
     wiring = Wiring(

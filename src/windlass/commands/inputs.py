@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -128,11 +129,11 @@ def read_inputs(
         rows = _from_table(file, options, wanted, note)
     else:
         numbered = lines(file, Findings(), options.encoding)
-    where = "stdin" if file == STDIN else file
+    where, folder = ("stdin", Path()) if file == STDIN else (file, Path(file).parent)
     for line, cells in rows or ():
         texts = [_cut(f"{where}:{line}", _plain(cell), options.max_length, note) for cell in cells]
         given = texts[0] if len(texts) == 1 else tuple(texts)
-        yield Input(line, given, side.read(side.options, given))
+        yield Input(line, given, side.locate(side.options, side.read(side.options, given), folder))
     for line, text in numbered:
         if undecoded(text):
             note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown")
@@ -140,7 +141,7 @@ def read_inputs(
         text = str(_cut(f"{where}:{line}", text.strip() if strip else text, options.max_length * side.texts, note))
         if side.texts > 1 and text and text.count("\t") != 1:
             raise WindlassError(f"line {line}: a pair is two texts separated by one tab, not {text[:60]!r}")
-        yield Input(line, text, side.from_line(side.options, text))
+        yield Input(line, text, side.locate(side.options, side.from_line(side.options, text), folder))
 
 
 def _cut(where: str, text: object, longest: int, note: Note) -> object:

@@ -103,7 +103,7 @@ class _Examples(CorpusReader):
 
 def _pair(row: dict[str, Any], place: Place, sides: SideOptions) -> Example:
     cell = (row["source"], row["second"]) if "second" in row else row["source"]
-    source = sides.read_source(frozen(cell))
+    source = sides.source_side.locate(sides.source, sides.read_source(frozen(cell)), Path())
     answers = sides.target_side.answers(list(row["target"]) if isinstance(row["target"], tuple) else row["target"])
     targets = [sides.read_target(frozen(answer)) for answer in answers]
     if sides.source_side.blank(source):

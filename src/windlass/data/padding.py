@@ -29,6 +29,20 @@ def pad(rows: Sequence[NDArray[Any]], end: int | None = None) -> Padded:
     return Padded(torch.from_numpy(values), torch.from_numpy(places < lengths[:, None]))
 
 
+def pad_features(rows: Sequence[NDArray[Any]]) -> Padded:
+    """Pad rows of places of any shape with zeros: (B, S, ...).
+
+    >>> pad_features([np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)]).values.shape
+    torch.Size([2, 2, 3])
+    """
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    values = np.zeros((len(rows), max(1, int(lengths.max())), *rows[0].shape[1:]), dtype=rows[0].dtype)
+    for n, row in enumerate(rows):
+        values[n, : len(row)] = row
+    mask = np.arange(values.shape[1]) < lengths[:, None]
+    return Padded(torch.from_numpy(values), torch.from_numpy(mask))
+
+
 def pad_nested(rows: Sequence[NDArray[Any]], lengths: Sequence[NDArray[Any]]) -> Padded:
     """Pad rows whose places have places of their own, such as the letters of words: (B, S, C).
 

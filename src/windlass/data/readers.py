@@ -140,6 +140,7 @@ class _ExampleMaker:
     def __init__(self, table: tables.Table, options: DataOptions, sides: SideOptions, found: Findings) -> None:
         source, target, alignment = table.files
         self.files = {"source": source, "target": target, "alignment": alignment, "second text": source}
+        self.folder = Path(source).parent  # where the files that it names are
         self.options, self.sides, self.found = options, sides, found
         self.source, self.target = sides.source_side, sides.target_side
         self.stray: dict[str, tuple[int, int, int]] = {}  # by file: the first line, the last, how many
@@ -176,6 +177,7 @@ class _ExampleMaker:
             cell = cell, self._tidy(row.second, "second text", row.line, self.source.multiline)
         try:
             value = self.source.read(self.sides.source, cell)
+            value = self.source.locate(self.sides.source, value, self.folder)
         except CellError as error:
             raise _SkippedError("source", error.kind, str(error)) from None
         return value if isinstance(cell, str) else self._checked(value, cell, self.source, "source")
@@ -193,7 +195,7 @@ class _ExampleMaker:
 
     def _checked(self, value: Value, cell: object, side: type[SourceSide | TargetSide], column: str) -> Value:
         """A value whose cell is no text, unless it is blank or holds texts that cannot be used."""
-        if isinstance(cell, list):
+        if isinstance(cell, list) and side.textual:
             text = as_text(value).strip()
             self._check(text, text, column)
             self._note_controls(text, column, side.multiline)
@@ -241,7 +243,7 @@ class _ExampleMaker:
             raise _SkippedError(column, "invalid UTF-8", bad)
         if not text:
             raise _SkippedError(column, "blank", f"the {column} is blank")
-        if len(text) > self.options.max_length:
+        if len(text) > self.options.max_length and (self.source.textual or column != "source"):
             what = f"the {column} has {len(text)} characters, more than max_length {self.options.max_length}"
             raise _SkippedError(column, "over-long", what)
 

@@ -90,8 +90,8 @@ class AttentionEncoder(TokenEncoder):
         return self._encode(batch)[1]
 
     def _encode(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
-        source = batch.inputs["source"]
-        x = self.embed(batch)
+        source = self.embed(batch)
+        x = source.values
         if self.below is not None:
             x, _ = self.below(x, source.mask)
         x = self.fit(x)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from windlass.core.errors import WindlassError
-from windlass.core.fitting import Gives, Needs, Offers, Term
-from windlass.core.options import Options, Part
-from windlass.core.records import Batch, Memory
+from windlass.core.fitting import Gives, Needs, Offers, Refuses, Term
+from windlass.core.options import Options, Part, named
+from windlass.core.records import Batch, Memory, Padded
 from windlass.nn.character_encoder import CharacterEncoderOptions
-from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
+from windlass.nn.embedding import Embedding, Learned, OneHot, Vectors
+from windlass.nn.features import FeatureOptions, Features
 
 VocabularySizes = Mapping[str, int]
-"""The vocabulary size of each input, by name."""
+"""The vocabulary size of each input, by name; of features, how many numbers a place has."""
+SourceEmbedding = Annotated[Learned | OneHot | Vectors | FeatureOptions, Field(discriminator="kind"), named]
+"""How the places of a source become vectors: tokens by a table, numbers by a projection."""
 
 
 class EncoderBase(Options):
@@ -28,7 +33,7 @@ class EncoderBase(Options):
     """
 
     @property
-    def source_embedding(self) -> EmbeddingOptions | None:
+    def source_embedding(self) -> SourceEmbedding | None:
         """The embedding of the source tokens, if the encoder has one."""
         return getattr(self, "embedding", None)
 
@@ -61,7 +66,7 @@ class TokenOptions(MemoryOptions):
     4
     """
 
-    embedding: EmbeddingOptions = Field(Learned(), description="the embedding of the source tokens")
+    embedding: SourceEmbedding = Field(Learned(), description="the embedding of the source tokens, or of its features")
     spelling: CharacterEncoderOptions | None = Field(
         None, description="a character encoder, concatenated to the embedding; needs source: words with characters"
     )
@@ -70,6 +75,9 @@ class TokenOptions(MemoryOptions):
         yield Needs(
             "source sequence", f"{at}: <{at}> reads one sequence of tokens, not source: <source>: change one of the two"
         )
+        if not isinstance(self.embedding, FeatureOptions):
+            what = f"{at}.embedding: {self.embedding.kind} is of tokens, and source: <source> gives numbers"
+            yield Refuses("source features", f"{what}: set {at}.embedding: features")
         yield from super()._terms(at)
         yield Gives(f"{at} token states")
         if self.spelling is not None:
@@ -87,12 +95,15 @@ class Encoder(Part, nn.Module, ABC):
     """The input that the decoder reads as a prefix, for an encoder that leaves the source to it."""
     part_sizes: Mapping[str, int] = {}
     """The sizes of the states of the memory's parts, by name."""
-    embedding: Embedding
-    """The embedding of the source tokens, if the encoder has one."""
+    embedding: Embedding | Features
+    """The embedding of the source tokens or features, if the encoder has one."""
+    front: nn.Module | None = None
+    """Trained layers in front of it, which a source may bring along: the last blocks of a CNN."""
 
     def embeddings(self) -> list[Embedding]:
         """All embeddings of source tokens."""
-        return [self.embedding] if hasattr(self, "embedding") else []
+        table = getattr(self, "embedding", None)
+        return [table] if isinstance(table, Embedding) else []
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
@@ -112,7 +123,7 @@ class Encoder(Part, nn.Module, ABC):
 
 
 class TokenEncoder(Encoder):
-    """An encoder over embedded tokens: x_t = e(word_t), or [e(word_t); spelling(characters_t)]."""
+    """An encoder over embedded tokens, x_t = e(word_t) or [e(word_t); spelling(characters_t)], or over features."""
 
     def __init__(self, sizes: int | VocabularySizes, options: TokenOptions):
         super().__init__()
@@ -124,9 +135,14 @@ class TokenEncoder(Encoder):
             spelling = options.spelling.build(by_name["characters"])
             self.spelling, self.width = spelling, self.width + spelling.size
 
-    def embed(self, batch: Batch) -> Tensor:
-        """The embedded tokens of `source`: (B, S, E)."""
-        x: Tensor = self.embedding(batch.inputs["source"].values)
-        if self.spelling is None:
-            return x
-        return torch.cat([x, self.spelling(batch.inputs["characters"])], dim=-1)
+    def embed(self, batch: Batch) -> Padded:
+        """The embedded places of `source`: (B, S, E)."""
+        source = batch.inputs["source"]
+        if isinstance(self.embedding, Features):
+            numbers = source if self.front is None else self.front(source)
+            embedded: Padded = self.embedding(numbers)
+            return embedded
+        x: Tensor = self.embedding(source.values)
+        if self.spelling is not None:
+            x = torch.cat([x, self.spelling(batch.inputs["characters"])], dim=-1)
+        return replace(source, values=x)

@@ -45,6 +45,6 @@ class ConvolutionEncoder(TokenEncoder):
 
     def forward(self, batch: Batch) -> Memory:
         """Encode the tokens of `source`."""
-        source = batch.inputs["source"]
-        states = self.layers(self.embed(batch), source.mask)
+        source = self.embed(batch)
+        states = self.layers(source.values, source.mask)
         return Memory(states, source.mask, masked_max(states, source.mask))

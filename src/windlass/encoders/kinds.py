@@ -11,6 +11,8 @@ from windlass.encoders.attention import AttentionEncoder
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.pair import PairEncoder
+from windlass.encoders.plain import PlainEncoder
+from windlass.encoders.pyramid import PyramidEncoder
 from windlass.encoders.text import NoEncoder, PrefixEncoder, RecurrentEncoder
 
 EncoderOptions = Annotated[
@@ -20,7 +22,9 @@ EncoderOptions = Annotated[
     | NoEncoder.Options
     | ConvolutionEncoder.Options
     | AttentionEncoder.Options
-    | PairEncoder.Options,
+    | PairEncoder.Options
+    | PlainEncoder.Options
+    | PyramidEncoder.Options,
     Field(discriminator="kind"),
     named,
 ]

@@ -16,12 +16,12 @@ from windlass.core.options import Options as BaseOptions
 from windlass.core.options import named
 from windlass.core.records import Batch, Memory
 from windlass.encoders.attention import AttentionEncoder
-from windlass.encoders.base import Encoder, MemoryOptions, VocabularySizes
+from windlass.encoders.base import Encoder, MemoryOptions, SourceEmbedding, VocabularySizes
 from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
 from windlass.nn.character_encoder import CharacterCNN
-from windlass.nn.embedding import Embedding, EmbeddingOptions
+from windlass.nn.embedding import Embedding
 from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
 
@@ -86,7 +86,7 @@ class PairEncoder(Encoder):
         )
 
         @property
-        def source_embedding(self) -> EmbeddingOptions:
+        def source_embedding(self) -> SourceEmbedding:
             """The embedding of the tokens of both texts."""
             return self.reader.embedding
 

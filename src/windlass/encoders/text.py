@@ -12,6 +12,7 @@ from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import Encoder, EncoderBase, TokenEncoder, TokenOptions, VocabularySizes
 from windlass.nn import fast
+from windlass.nn.embedding import Embedding
 from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.recurrence import Stack, StackOptions
 
@@ -57,11 +58,12 @@ class RecurrentEncoder(TokenEncoder):
 
     def _encode(self, batch: Batch, stack: Stack | InferenceStack) -> Memory:
         source = batch.inputs["source"]
-        if isinstance(stack, InferenceStack) and self.spelling is None:  # a repeated token is multiplied once
-            tokens, places = source.values.unique(return_inverse=True)
+        if isinstance(stack, InferenceStack) and self.spelling is None and isinstance(self.embedding, Embedding):
+            tokens, places = source.values.unique(return_inverse=True)  # a repeated token is multiplied once
             states, final = stack(self.embedding(tokens), source.mask, places)
         else:
-            states, final = stack(self.embed(batch), source.mask)
+            source = self.embed(batch)
+            states, final = stack(source.values, source.mask)
         # Not the last layer's state, which is before the residual or highway connection.
         summary = states[torch.arange(batch.size, device=states.device), (source.lengths - 1).clamp(min=0)]
         if self.stack.backward_cells:

@@ -186,6 +186,7 @@ def run(
     else:
         bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
         load_vectors(bundle, observer.note)
+    bundle, data = _prepared(bundle, data, observer)
     bundle, loader = _scaled(bundle, data.train, observer.note)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
@@ -244,6 +245,21 @@ def run(
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
     atomic_write(folder / "outcome.json", json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
+
+
+def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, Data]:
+    """Compute what the source needs before training; examples whose source cannot be read are left out."""
+    source, failed = bundle.sides.source.prepare(
+        (e.source for e in chain(data.train, data.dev)), observer.note, observer.track
+    )
+    bundle = replace(bundle, sides=replace(bundle.sides, source=source))
+    if not failed:
+        return bundle, data
+    observer.note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
+    train, dev = ([e for e in part if e.source not in failed] for part in (data.train, data.dev))
+    if not train or not dev:
+        raise DataError(f"no {'dev' if train else 'training'} data left: {next(iter(failed.values()))}")
+    return bundle, replace(data, train=train, dev=dev)
 
 
 def training_loader(bundle: Bundle, train: Sequence[Example]) -> Loader | Running:

@@ -57,7 +57,7 @@ def predict(
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
     inputs = [first.sides.read(text) for text in texts]
     numbers = [n for n, value in enumerate(inputs) if not first.sides.source.blank(value)]
-    encoded = [[b.sides.encode(b.sides.read(texts[n])) for n in numbers] for b in bundles]
+    encoded = [b.sides.encode_all([b.sides.read(texts[n]) for n in numbers]) for b in bundles]
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()

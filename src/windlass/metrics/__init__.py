@@ -62,6 +62,7 @@ METRICS: dict[str, Metric] = {
         Metric("spearman", "Spearman rank correlation, from -1 to 1", True, numbers.spearman),
         Metric("mse", "mean squared error", False, numbers.mean_squared_error),
         Metric("tag_accuracy", "correct tags", True, spans.tag_accuracy),
+        Metric("tag_macro_f1", "mean of the F1 of every tag", True, spans.tag_macro_f1),
         Metric("span_f1", "F1 of labelled spans, as conlleval counts them", True, spans.span_f1),
         Metric("span_precision", "predicted spans that are correct", True, spans.span_f1),
         Metric("span_recall", "gold spans that are predicted", True, spans.span_f1),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from windlass.core.errors import DataError
 from windlass.data.schemes import spans
+from windlass.metrics.labels import macro_f1
 
 
 def tag_pairs(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> list[tuple[list[str], list[str]]]:
@@ -30,6 +31,18 @@ def tag_accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]
     sentences = tag_pairs(predictions, references)
     pairs = [pair for predicted, gold in sentences for pair in zip(predicted, gold, strict=True)]
     return {"tag_accuracy": 100 * sum(a == b for a, b in pairs) / max(1, len(pairs))}
+
+
+def tag_macro_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the mean F1 of all tags that occur, in percent.
+
+    >>> tag_macro_f1(["a a", "b"], [["a b"], ["b"]])
+    {'tag_macro_f1': 66.66666666666666}
+    """
+    sentences = tag_pairs(predictions, references)
+    predicted = [tag for tags, _ in sentences for tag in tags]
+    scores = macro_f1(predicted, [[tag] for _, tags in sentences for tag in tags]) if predicted else {"macro_f1": 0.0}
+    return {"tag_macro_f1": scores["macro_f1"]}
 
 
 def span_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -36,7 +36,13 @@ _ALL = (
         sources=("document", "text"),
         reader=DIALOGS,
     ),
-    Task("text", "any text to any text: two columns of your own", ("accuracy", "cer", "chrf"), "cer"),
+    Task(
+        "text",
+        "any text to any text: two columns of your own",
+        metrics=("accuracy", "cer", "chrf"),
+        metric="cer",
+        sources=("text", "numbers", "picture"),
+    ),
     # Parsing as sequence-to-sequence (Vinyals et al. 2015), and the reverse.
     Task(
         "parse",
@@ -68,7 +74,7 @@ _ALL = (
         "a text to any number of labels, separated by commas (topics, keywords)",
         metrics=("micro_f1", "label_macro_f1", "exact_match"),
         metric="micro_f1",
-        sources=("text", "words", "document"),
+        sources=("text", "words", "document", "numbers", "picture"),
         target="labels",
     ),
     Task(
@@ -102,7 +108,7 @@ _ALL = (
         "a text to a number (a rating, a year, a price)",
         metrics=_REGRESSION,
         metric="pearson",
-        sources=("text", "words", "document"),
+        sources=("text", "words", "document", "numbers", "picture"),
         target="number",
     ),
     Task(
@@ -112,6 +118,40 @@ _ALL = (
         metric="pearson",
         sources=("pair",),
         target="number",
+    ),
+    Task(
+        "classify-numbers",
+        "a vector or a sequence of vectors to a label (sensor readings, measurements)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("numbers",),
+        target="label",
+    ),
+    Task(
+        "tag-numbers",
+        "a sequence of vectors to a tag for each (phases of a movement, states of a machine)",
+        metrics=("tag_accuracy", "tag_macro_f1"),
+        metric="tag_accuracy",
+        span_metrics=_SPANS,
+        sources=("numbers",),
+        target="tags",
+    ),
+    Task(
+        "classify-picture",
+        "a picture to a label",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("picture",),
+        target="label",
+    ),
+    # Metrics as in the captioning papers: several references, the closest reference length.
+    Task(
+        "caption",
+        "a picture to a sentence that describes it; a picture may have several captions, a row each",
+        metrics=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", "chrf"),
+        metric="bleu_4",
+        multi_reference=True,
+        sources=("picture",),
     ),
     Task(
         "lm",

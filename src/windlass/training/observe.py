@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -103,6 +104,10 @@ class Observer:
 
     def note(self, text: str) -> None:
         """Receive a message for the user."""
+
+    def track(self, numbers: range, count: int, what: str) -> Iterable[int]:
+        """Pass on the numbers of some work before training, of which there are `count`."""
+        return numbers
 
 
 Silent = Observer

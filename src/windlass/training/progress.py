@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, track
 
 from windlass.core.wording import counted
 from windlass.metrics.likelihood import format_metric
@@ -108,6 +110,12 @@ class RichProgress(Observer):
         if self.live is not None:
             self.live.stop()
             self.live = None
+
+    def track(self, numbers: range, count: int, what: str) -> Iterable[int]:
+        """Show a bar with the time left on a terminal."""
+        if not self.console.is_terminal:
+            return numbers
+        return track(numbers, what, count, console=self.console, transient=True)
 
     def note(self, text: str) -> None:
         """Print a note."""

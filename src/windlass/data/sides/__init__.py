@@ -25,10 +25,14 @@ from windlass.data.sides.document import DocumentOptions, DocumentSource
 from windlass.data.sides.labels import LabelOptions, LabelsOptions, LabelsTarget, LabelTarget
 from windlass.data.sides.nothing import NoSource, NothingOptions
 from windlass.data.sides.number import NumberOptions, NumberTarget
+from windlass.data.sides.numbers import NumbersOptions, NumbersSource
 from windlass.data.sides.pair import PairOptions, PairSource, text_by_default
+from windlass.data.sides.picture import PictureOptions, PictureSource
+from windlass.data.sides.sound import SoundOptions, SoundSource
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget, WrittenTarget
 from windlass.data.sides.tree import TreeTarget
+from windlass.data.sides.video import VideoOptions, VideoSource
 from windlass.data.sides.words import WordsOptions, WordsSource
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
@@ -46,7 +50,15 @@ __all__ = [
 ]
 
 SourceOptions = Annotated[
-    TextOptions | WordsOptions | DocumentOptions | NothingOptions | PairOptions,
+    TextOptions
+    | WordsOptions
+    | DocumentOptions
+    | NothingOptions
+    | PairOptions
+    | NumbersOptions
+    | PictureOptions
+    | VideoOptions
+    | SoundOptions,
     Field(discriminator="kind"),
     BeforeValidator(text_by_default),
 ]
@@ -64,6 +76,10 @@ SOURCES: dict[str, type[SourceSide]] = {
     "document": DocumentSource,
     "none": NoSource,
     "pair": PairSource,
+    "numbers": NumbersSource,
+    "picture": PictureSource,
+    "video": VideoSource,
+    "sound": SoundSource,
 }
 TARGETS: dict[str, type[TargetSide]] = {
     "text": TextTarget,
@@ -186,6 +202,12 @@ class Sides:
             return Encoded(arrays, answer)
         _check_links(alignment, self.source.length(arrays), 0 if answer is None else len(answer))
         return Encoded(arrays, answer, np.array(alignment, dtype=np.int32).reshape(-1, 2))
+
+    def encode_all(self, sources: Sequence[Value]) -> list[Encoded]:
+        """Several sources as arrays."""
+        if self.copying:
+            return [self.encode(source) for source in sources]
+        return [Encoded(arrays, None) for arrays in self.source.encode_all(sources)]
 
     def encode_example(self, example: Example) -> Encoded:
         """An example with its first target as arrays."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Answer, Hypothesis, Padded, Places
@@ -29,6 +31,8 @@ Answered = tuple[str, Answer]
 """The text of an output, and the same as a typed answer."""
 Brackets = tuple[tuple[str, ...], list[int]]
 """What keeps trees well-formed: the symbols of the outputs, and how many words each source has."""
+Track = Callable[[range, int, str], Iterable[int]]
+"""Passes on the numbers of a range and shows how many of so many are done, and of what."""
 
 
 class CellError(DataError):
@@ -72,6 +76,8 @@ class Side(ABC):
 
     multiline: ClassVar[bool] = False
     """Whether line breaks inside a cell mean something; elsewhere they become spaces."""
+    textual: ClassVar[bool] = True
+    """Whether a value is made of text, whose characters and length are checked and counted."""
 
     if TYPE_CHECKING:  # a field of some sides and a property of others
 
@@ -148,6 +154,11 @@ class SourceSide(Side):
         return cls.read(options, line)
 
     @classmethod
+    def locate(cls, options: Any, value: Value, folder: Path) -> Value:
+        """The value with its files found, whose names are relative to `folder`; a `CellError` if one is missing."""
+        return value
+
+    @classmethod
     def columns(cls, value: Value) -> tuple[str, ...]:
         """A value as the columns of a line."""
         return (value if isinstance(value, str) else " ".join(value),)
@@ -157,6 +168,11 @@ class SourceSide(Side):
         """The parts that tags or trees of training data are for: the words of a sentence."""
         raise RecipeError(f"{cls.__name__} has no parts that could be tagged")
 
+    @classmethod
+    def with_parts(cls, value: Value, parts: tuple[str, ...]) -> Value:
+        """A value that is known to have these parts."""
+        return parts
+
     def words(self, value: Value) -> tuple[str, ...]:
         """The words that the leaves of a tree stand for."""
         return self.split(self.options, value)
@@ -164,7 +180,21 @@ class SourceSide(Side):
     @property
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """How many ids each input has."""
+        """How many ids each input has or, of features, how many numbers a place has."""
+
+    def front(self) -> nn.Module | None:
+        """Trained layers between the inputs and the encoder, such as the last blocks of a CNN."""
+        return None
+
+    def prepare(
+        self, values: Iterable[Value], note: Callable[[str], None], track: Track
+    ) -> tuple[Self, dict[Value, str]]:
+        """Compute what encoding needs, once, for all values. Returns the side, and why some values cannot be read."""
+        return self, {}
+
+    def encode_all(self, values: Sequence[Value]) -> list[Arrays]:
+        """The arrays of several values, at once if that is quicker."""
+        return [self.encode(value) for value in values]
 
     @property
     def vocabulary(self) -> Tokenizer | None:

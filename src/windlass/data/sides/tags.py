@@ -116,7 +116,7 @@ class TagsTarget(SymbolsTarget):
             if count != len(parts):
                 kind = f"unequal numbers of {source.unit} and tags"
                 raise CellError(kind, f"{len(parts)} {source.unit} but {count} tags; {source.separated}")
-        return replace(example, source=parts)
+        return replace(example, source=source.with_parts(example.source, parts))
 
     @classmethod
     def mark_spans(cls, values: Iterable[Value]) -> bool:

@@ -1,0 +1,106 @@
+"""Clips of video, as a vector a frame that a convolutional network makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from torch import nn
+
+from windlass.core.records import Places
+from windlass.data.examples import Value
+from windlass.data.sides.media import PORTION
+from windlass.data.sides.picture import CnnOptions, CnnReader, CnnSource, CnnTail
+from windlass.media.clip import EXTENSIONS, read_clip
+
+
+class VideoOptions(CnnOptions):
+    """A clip: a video file, or a folder of frames.
+
+    >>> VideoOptions().frames
+    16
+    """
+
+    kind: Literal["video"] = "video"
+    frames: int | None = Field(16, ge=1, description="frames that are read, evenly over the clip; none: see rate")
+    rate: float | None = Field(None, gt=0, description="frames a second that are read; none, if frames is none: all")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.frames is not None and self.rate is not None:
+            raise ValueError("frames and rate both say which frames are read: set frames: null, or leave rate out")
+        return self
+
+
+class VideoReader(CnnReader):
+    """The front of a CNN, frame by frame; a frozen CNN gives the mean of a frame's regions.
+
+    >>> VideoReader(VideoOptions(cnn="small")).identity
+    'pixels 64, 16 frames'
+    """
+
+    def __init__(self, options: VideoOptions):
+        super().__init__(options)
+        self.frames, self.rate = options.frames, options.rate
+        sampled = f"{options.frames} frames" if options.frames else f"{options.rate or 'all'} frames a second"
+        self.identity = f"{self.identity}, {sampled}"
+
+    def load(self, path: str) -> NDArray[np.uint8]:
+        """The frames, as the CNN wants them: (F, H, W, 3)."""
+        frames, _ = read_clip(path, self.frames, self.rate, shorter=self.cnn.pixels)
+        return np.stack([self.cnn.prepare(frame) for frame in frames])
+
+    def rows(self, loaded: Sequence[Any]) -> list[NDArray[Any]]:
+        """Of each clip a vector a frame or, if blocks are trained, their input a frame."""
+        found = []
+        for clip in loaded:
+            parts = [self._front(clip[start : start + PORTION]) for start in range(0, len(clip), PORTION)]
+            rows = [part.numpy() if self.trained else part.mean(1).numpy() for part in parts]
+            found.append(np.concatenate(rows).astype(self.dtype))
+        return found
+
+
+@cache
+def _reader(options: VideoOptions) -> VideoReader:
+    return VideoReader(options)
+
+
+@final
+@dataclass(frozen=True)
+class VideoSource(CnnSource):
+    """A clip as a sequence of frames.
+
+    >>> VideoSource.read(VideoOptions(), "wave.mp4")
+    'wave.mp4'
+    """
+
+    extensions = EXTENSIONS
+    what = "clip"
+    unit = "frames"
+
+    @classmethod
+    def reader_of(cls, options: VideoOptions) -> VideoReader:
+        return _reader(options)
+
+    @classmethod
+    def split(cls, options: VideoOptions, value: Value) -> tuple[str, ...]:
+        """The numbers of the frames."""
+        frames, _ = read_clip(value, options.frames, options.rate, shorter=8)
+        return tuple(map(str, range(1, len(frames) + 1)))
+
+    def front(self) -> nn.Module | None:
+        return CnnTail(self.options, frames=True) if len(self.shape) > 1 else None
+
+    def places(self, value: Value) -> Places:
+        return Places("frames", super().places(value).names)
+
+    @classmethod
+    def tiny(cls) -> tuple[VideoSource, tuple[Value, ...]]:
+        from windlass.media.samples import sample_clips
+
+        return cls.fit(VideoOptions(cnn="small", frames=None), ()), sample_clips()
