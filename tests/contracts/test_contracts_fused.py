@@ -159,7 +159,7 @@ def test_every_stack_and_readout_fused_equals_its_steps_with_all_losses(cell, qu
     score = {"kind": "additive", "size": 5, "coverage": True, "values": 3}
     context = {"kind": "attention", "query": query, "input_feeding": True, "score": score}
     decoder = {"cell": cell, "context": context, "readout": READOUTS[readout], **STACKS[stack]}
-    model = made(decoder, alignment=0.7, label_smoothing=0.1, coverage=0.5)
+    model = made(decoder, alignment=0.7, label_smoothing=0.1, coverage=0.5, doubly_stochastic=0.3)
     assert same(model, pairs(gold=True), monkeypatch)
 
 

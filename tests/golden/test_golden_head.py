@@ -12,6 +12,7 @@ from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn.loss import alignment_loss, coverage_loss
+from windlass.recipe import parse
 
 H, E, V = 6, 4, 9
 SOURCE = Padded.of([[4, 5, 6, 7], [5, 8]])
@@ -377,6 +378,40 @@ def test_losses_are_added_with_their_weights_over_real_places():
     assert not torch.allclose(smooth.loss_sum, plain.loss_sum)
     assert scored.count == 5
     assert set(plain.terms) == {"nll"}
+
+
+@pytest.mark.parametrize(("query", "feeding"), [("previous", False), ("current", False), ("current", True)])
+def test_the_doubly_stochastic_penalty_is_over_real_steps_and_real_places(query, feeding):
+    model = made(context=attention(query, feeding), readout={"kind": "joined", "size": 5})
+    target = Padded(TARGET.values, torch.tensor([[True] * 3, [True, True, False]]))
+    memory = model.encode(BATCH)
+    weights = model.head.teacher_force(memory, aimed(target)).weights
+    right = sum((1 - weights[0, :3, place].sum()) ** 2 for place in range(4))
+    right += sum((1 - weights[1, :2, place].sum()) ** 2 for place in range(2))
+    plain, scored = (model.head.score(memory, aimed(target), LossOptions(doubly_stochastic=x)) for x in (0.0, 0.3))
+    assert torch.allclose(scored.loss_sum, plain.loss_sum + 0.3 * right)
+    assert torch.allclose(scored.terms["doubly_stochastic"], right)
+    assert not scored.terms["doubly_stochastic"].requires_grad
+
+
+def test_the_doubly_stochastic_penalty_has_the_gradient_of_its_differences():
+    model, loss = made(context=attention()), LossOptions(doubly_stochastic=0.7)
+    weight = model.head.attention.score.v
+    (found,) = torch.autograd.grad(model.head.score(model.encode(BATCH), BATCH, loss).loss_sum, weight)
+    for place in range(len(weight)):
+        sides = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                weight[place] += step
+                sides.append(model.head.score(model.encode(BATCH), BATCH, loss).loss_sum.item())
+                weight[place] -= step
+        assert found[place].item() == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=1e-4)
+
+
+def test_the_doubly_stochastic_penalty_needs_attention():
+    for context in ("none", "summary"):
+        with pytest.raises(RecipeError, match="doubly_stochastic needs a decoder with context: attention"):
+            parse({"model": {"decoder": {"context": context, "start": "summary"}}, "loss": {"doubly_stochastic": 1}})
 
 
 def test_in_float64_everything_stays_in_float64():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy, output_loss
+from windlass.nn.loss import alignment_loss, coverage_loss, cross_entropy, doubly_stochastic_loss, output_loss
 
 LOGITS = torch.tensor([[1.0, 2.0, 0.0, -1.0], [0.5, 0.5, 3.0, 0.0]], dtype=torch.float64)
 GOLD = torch.tensor([1, 3])
@@ -48,6 +48,21 @@ def test_coverage_loss_is_the_smaller_of_weight_and_what_came_before_summed_over
     weights = torch.tensor([[[0.7, 0.3], [0.6, 0.4]]])
     coverage = torch.tensor([[[0.0, 0.0], [0.7, 0.3]]])
     assert torch.allclose(coverage_loss(weights, coverage), torch.tensor([[0.0, 0.9]]))
+
+
+def test_doubly_stochastic_loss_is_the_squared_distance_from_1_of_what_each_real_place_received():
+    weights = torch.tensor([[[0.7, 0.3, 0.0], [0.6, 0.4, 0.0]], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]])
+    places = torch.tensor([[True, True, False], [True, True, True]])
+    right = (1 - 1.3) ** 2 + (1 - 0.7) ** 2 + (1 - 0.3) ** 2 + (1 - 0.4) ** 2 + (1 - 1.3) ** 2
+    assert doubly_stochastic_loss(weights, places).item() == pytest.approx(right)
+
+
+def test_doubly_stochastic_loss_has_the_gradient_of_its_formula_and_none_on_padding():
+    places = torch.tensor([[True, True, False], [True, True, True]])
+    weights = torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a: doubly_stochastic_loss(a, places), (weights,))
+    (found,) = torch.autograd.grad(doubly_stochastic_loss(weights, places), weights)
+    assert torch.allclose(found, (-2 * (1 - weights.sum(1, keepdim=True)) * places[:, None]).expand_as(weights))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -12,6 +12,7 @@ from windlass.metrics.edit import (
     edit_distance,
     phone_error_rate,
     word_error_rate,
+    wrong_words,
 )
 
 REFERENCES = [["k æ t"], ["d ɒ g", "d ɔ g"], ["b ɜː d z"]]
@@ -64,9 +65,9 @@ def test_thirteen_thousand_names_take_less_than_a_second():
     assert time.perf_counter() - start < 1
 
 
-def test_word_error_rate_counts_items_that_match_no_reference():
+def test_wrong_words_are_items_that_match_no_reference():
     predictions = ["k æ t", "d ɔ g", "b ɜː d"]  # correct, the second of two references, wrong
-    assert word_error_rate(predictions, REFERENCES)["wer"] == pytest.approx(100 / 3)
+    assert wrong_words(predictions, REFERENCES)["wer"] == pytest.approx(100 / 3)
     assert accuracy(predictions, REFERENCES)["accuracy"] == pytest.approx(200 / 3)
 
 
@@ -77,6 +78,12 @@ def test_phone_error_rate_sums_before_it_divides():
         "b ɜː d",
     ]  # 2 edits of 3, 0 of 3, 1 of 4: a mean of rates would differ
     assert phone_error_rate(predictions, REFERENCES)["per"] == pytest.approx(100 * 3 / 10)
+
+
+def test_word_error_rate_sums_the_edits_of_words_before_it_divides():
+    said, right = ["the cat sat", "a dog"], [["the cat sat down"], ["a big dog", "two very different words"]]
+    assert word_error_rate(said, right)["word_error_rate"] == pytest.approx(100 * 2 / 7)  # a mean of rates: 29.2
+    assert word_error_rate(["The cat."], [["the cat"]])["word_error_rate"] == 100
 
 
 def test_the_length_is_that_of_the_closest_reference():
@@ -94,7 +101,8 @@ def test_an_error_rate_may_exceed_a_hundred():
 
 
 def test_an_empty_prediction_misses_everything():
-    assert word_error_rate([""], [["k a t"]]) == {"wer": 100.0}
+    assert wrong_words([""], [["k a t"]]) == {"wer": 100.0}
+    assert word_error_rate([""], [["k a t"]]) == {"word_error_rate": 100.0}
     assert phone_error_rate([""], [["k a t"]]) == {"per": 100.0}
     assert character_error_rate([""], [["kat"]]) == {"cer": 100.0}
     assert accuracy([""], [["", "kat"]]) == {"accuracy": 100.0}
@@ -119,8 +127,8 @@ def test_characters_are_counted_composed():
 
 
 def test_runs_of_whitespace_are_one_space():
-    assert word_error_rate([" k a  t "], [["k a t"]]) == {"wer": 0.0}
-    assert word_error_rate(["ka t"], [["k a t"]]) == {"wer": 100.0}
+    assert wrong_words([" k a  t "], [["k a t"]]) == {"wer": 0.0}
+    assert wrong_words(["ka t"], [["k a t"]]) == {"wer": 100.0}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,7 @@ def test_runs_of_whitespace_are_one_space():
         (["a"], ["a"], r"references\[0\] is a string"),
     ],
 )
-@pytest.mark.parametrize("metric", [accuracy, word_error_rate, phone_error_rate, character_error_rate])
+@pytest.mark.parametrize("metric", [accuracy, wrong_words, word_error_rate, phone_error_rate, character_error_rate])
 def test_what_cannot_be_scored_is_refused(metric, predictions, references, message):
     with pytest.raises(DataError, match=message):
         metric(predictions, references)

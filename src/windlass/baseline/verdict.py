@@ -55,16 +55,17 @@ class Verdict:
     def noise(self) -> float:
         """One standard error of the score.
 
-        A mean of values from 0 to 100 has at most that of a share of the same size; likelihoods and squared errors have
-        none here.
+        A mean of values from 0 to 100 (CIDEr: to 10) has at most that of a share of the same size; likelihoods and
+        squared errors have none here.
         """
         n = max(2, self.examples)
         if self.metric in ("pearson", "spearman"):
             return (1 - min(1.0, self.model**2)) / math.sqrt(n - 1)
         if self.metric == "mse" or self.metric not in METRICS:
             return 0.0
-        share = min(1.0, max(0.0, (self.model + self.baseline) / 200))
-        return 100 * math.sqrt(share * (1 - share) / n)
+        most = 10 if self.metric == "cider" else 100
+        share = min(1.0, max(0.0, (self.model + self.baseline) / (2 * most)))
+        return most * math.sqrt(share * (1 - share) / n)
 
     @property
     def standing(self) -> Literal["better", "no better", "below"]:

@@ -31,12 +31,20 @@ class LossOptions(Options):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     coverage: float = Field(0.0, ge=0, description="weight of the coverage loss, which penalises repeated attention")
     alignment: float = Field(0.0, ge=0, description="weight of the alignment loss: attention against gold alignments")
+    doubly_stochastic: float = Field(
+        0.0,
+        ge=0,
+        description="weight of a penalty on places whose attention, summed over all steps, is not 1 (Xu et al. 2015)",
+    )
 
     def _terms(self, at: str) -> Iterator[Term]:
         if self.alignment:
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
             yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
+        if self.doubly_stochastic:
+            key = f"{at}.doubly_stochastic"
+            yield Needs("model.decoder.context weights", f"{key} needs a decoder with context: attention")
 
 
 class Head(nn.Module, ABC):

@@ -28,7 +28,7 @@ from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.decoder import FusedDecoder, decode
 from windlass.nn.fast.onednn import linear
 from windlass.nn.hierarchical_attention import HierarchicalAttention
-from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, output_loss
+from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, doubly_stochastic_loss, output_loss
 from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackState
 
@@ -74,6 +74,7 @@ class _TeacherForced(NamedTuple):
     weights: Tensor | None  # (B, T, S) attention
     coverage_penalty: Tensor | None  # (B, T) the coverage loss
     gate: Tensor | None  # (B, T) with copying: the gate's logit
+    places: Tensor | None  # (B, S) the real places of the attention
 
 
 @final
@@ -280,7 +281,8 @@ class TextHead(Head):
         o, gate = self.read_out(steps.s, steps.context, e) if steps.o is None else steps.o, None
         if self.gate is not None and steps.weights is not None and source.copies is not None:
             gate = self.gate(steps.s, e, steps.weights, source.copies)
-        return _TeacherForced(o, steps.weights, steps.coverage_penalty, gate)
+        places = None if source.keys is None else source.keys.mask
+        return _TeacherForced(o, steps.weights, steps.coverage_penalty, gate, places)
 
     def _force_fused(self, e: Tensor, fused: FusedDecoder, source: DecoderSource) -> _TeacherForced:
         """All steps in one piece, with gradients derived by hand."""
@@ -341,19 +343,20 @@ class TextHead(Head):
         else:
             gate, share = forced.gate[target.mask], self._copy_share(forced, batch)[target.mask]
             value, nll = copy_loss(readout, output.weight, output.bias, gate, share, reference, loss.label_smoothing)
-        terms = {"nll": nll}
+        penalties: dict[str, Tensor] = {}
         if loss.coverage and forced.coverage_penalty is not None:
-            term = forced.coverage_penalty[target.mask].sum()
-            terms["coverage"] = term.detach()
-            value = value + loss.coverage * term
+            penalties["coverage"] = forced.coverage_penalty[target.mask].sum()
         if loss.alignment and batch.alignment is not None and forced.weights is not None:
             weights, links = forced.weights, batch.alignment
             if self.options.context.aligns_late:  # the step after a word, which reads it, aligns it
                 weights, links = weights[:, 1:], links[:, :-1]
-            term = alignment_loss(weights, links)
-            terms["alignment"] = term.detach()
-            value = value + loss.alignment * term
-        return Scored(value, target.mask.sum(), terms)
+            penalties["alignment"] = alignment_loss(weights, links)
+        if loss.doubly_stochastic and forced.weights is not None and forced.places is not None:
+            weights = forced.weights * target.mask[..., None]
+            penalties["doubly_stochastic"] = doubly_stochastic_loss(weights, forced.places)
+        for name, penalty in penalties.items():
+            value = value + getattr(loss, name) * penalty
+        return Scored(value, target.mask.sum(), {"nll": nll} | {n: term.detach() for n, term in penalties.items()})
 
     def reference_logprobs(self, memory: Memory, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, T) of the targets, zero on padding, and attention (B, T, S)."""

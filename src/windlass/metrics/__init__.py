@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.core.errors import RecipeError, nearest
-from windlass.metrics import edit, labels, numbers, rouge, spans, text, trees
+from windlass.metrics import captions, edit, labels, numbers, rouge, spans, text, trees
 from windlass.metrics.likelihood import LIKELIHOODS
 
 MetricFunction = Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]]
@@ -33,12 +33,18 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", "outputs that match a reference", True, edit.accuracy),
-        Metric("wer", "word error rate: outputs that match no reference", False, edit.word_error_rate),
+        Metric("wer", "word error rate of single words: outputs that match no reference", False, edit.wrong_words),
         Metric(
             "per",
             "phone error rate: edits in percent of the phones of the closest reference",
             False,
             edit.phone_error_rate,
+        ),
+        Metric(
+            "word_error_rate",
+            "word error rate of sentences: edits in percent of the words of the closest reference",
+            False,
+            edit.word_error_rate,
         ),
         Metric(
             "cer",
@@ -49,6 +55,11 @@ METRICS: dict[str, Metric] = {
         Metric("bleu", "sacreBLEU, cased", True, text.bleu),
         Metric("bleu_lc", "sacreBLEU, lowercased", True, text.bleu),
         Metric("chrf", "chrF2", True, text.chrf),
+        Metric("bleu_1", "captions: BLEU of unigrams, lowercased, no punctuation", True, captions.caption_bleu),
+        Metric("bleu_2", "captions: BLEU up to bigrams", True, captions.caption_bleu),
+        Metric("bleu_3", "captions: BLEU up to trigrams", True, captions.caption_bleu),
+        Metric("bleu_4", "captions: BLEU up to 4-grams", True, captions.caption_bleu),
+        Metric("cider", "captions: CIDEr-D, from 0 to 10, not stemmed", True, captions.cider),
         Metric("rouge_1", "ROUGE-1: F1 of unigrams, lowercased, not stemmed", True, rouge.rouge),
         Metric("rouge_2", "ROUGE-2: F1 of bigrams", True, rouge.rouge),
         Metric("rouge_l", "ROUGE-L: F1 of the longest common subsequence of words", True, rouge.rouge),

@@ -97,13 +97,13 @@ def accuracy(predictions: Sequence[str], references: Sequence[Sequence[str]]) ->
     return {"accuracy": _exact_match(predictions, references)}
 
 
-def word_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+def wrong_words(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the percentage of outputs that match no reference.
 
-    This is the word error rate of grapheme-to-phoneme conversion, where an item is a word (SIGMORPHON 2020, task 1),
-    not that of speech recognition, which counts the edits of a sentence.
+    This is the word error rate of grapheme-to-phoneme conversion, where an item is a word (SIGMORPHON 2020, task 1);
+    that of speech recognition, which counts the edits of a sentence, is `word_error_rate`.
 
-    >>> word_error_rate(["k a t", "d o g"], [["k æ t", "k a t"], ["d ɒ g"]])
+    >>> wrong_words(["k a t", "d o g"], [["k æ t", "k a t"], ["d ɒ g"]])
     {'wer': 50.0}
     """
     return {"wer": 100 - _exact_match(predictions, references)}
@@ -118,6 +118,17 @@ def phone_error_rate(predictions: Sequence[str], references: Sequence[Sequence[s
     33.33...
     """
     return {"per": _error_rate(predictions, references, str.split)}
+
+
+def word_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the edits of words in percent of the words of the closest references, as for transcripts of speech.
+
+    Both are summed over all items first. Case and punctuation count: a word is what stands between spaces.
+
+    >>> word_error_rate(["the cat sat", "a dog"], [["the cat sat down"], ["the dog"]])["word_error_rate"]  # 2 of 6
+    33.33...
+    """
+    return {"word_error_rate": _error_rate(predictions, references, str.split)}
 
 
 def character_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

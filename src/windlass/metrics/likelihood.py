@@ -13,12 +13,12 @@ LIKELIHOODS = {
 
 
 def format_metric(name: str, value: float) -> str:
-    """Return a score as text: nats, correlations and squared errors with more digits than percentages.
+    """Return a score as text: nats, correlations, squared errors and CIDEr with more digits than percentages.
 
     >>> format_metric("nats", 1.23456), format_metric("pearson", 0.76443), format_metric("bleu", 31.4159)
     ('1.2346', '0.7644', '31.42')
     """
-    return f"{value:.4f}" if name in ("nats", "bpc", "pearson", "spearman", "mse") else f"{value:.2f}"
+    return f"{value:.4f}" if name in ("nats", "bpc", "pearson", "spearman", "mse", "cider") else f"{value:.2f}"
 
 
 def likelihood(logprob: float, tokens: int, characters: int | None) -> dict[str, float]:

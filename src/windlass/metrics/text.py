@@ -13,15 +13,19 @@ if TYPE_CHECKING:  # 15 MB and more, so each function imports what it needs
     from sacrebleu.metrics.base import Metric
 
 
-def _streams(references: Sequence[Sequence[str]]) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
-    """Transpose references to the streams of sacreBLEU; None where an item has fewer."""
+def streams(references: Sequence[Sequence[str]]) -> list[list[Any]]:  # str or None, which sacreBLEU's annotations omit
+    """Transpose references to the streams of sacreBLEU; None where an item has fewer.
+
+    >>> streams([["a", "b"], ["c"]])
+    [['a', 'c'], ['b', None]]
+    """
     count = max(map(len, references))
     return [[item[k] if k < len(item) else None for item in references] for k in range(count)]
 
 
 def _score(metric: Metric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, str]:
     check_references(predictions, references)
-    score = metric.corpus_score(list(predictions), _streams(references)).score
+    score = metric.corpus_score(list(predictions), streams(references)).score
     return float(score), str(metric.get_signature())
 
 

@@ -84,3 +84,15 @@ def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
     0.3
     """
     return torch.minimum(weights, coverage).sum(-1)
+
+
+def doubly_stochastic_loss(weights: Tensor, places: Tensor) -> Tensor:
+    """How far the attention (B, T, S) that each real place receives is from 1, summed over places (B, S) and rows.
+
+    loss = sum_s (1 - sum_t a_ts)^2      (Xu et al. 2015)
+
+    >>> weights = torch.tensor([[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]])
+    >>> doubly_stochastic_loss(weights, torch.tensor([[True, True, False]])).item()
+    0.5
+    """
+    return ((1 - weights.sum(1)).square() * places).sum()
