@@ -74,6 +74,8 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
+    "nearest": lambda train, lead: [],
+    "most frequent tag": lambda train, lead: [],
     "guessed trees": lambda train, lead: tree_baselines(train),
 }
 """Fitting functions by the names that target sides use; one that does not apply to the data returns none. `lead` is the
@@ -104,7 +106,7 @@ def fit(
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
     fitted: list[AnyBaseline] = []
-    for name in names:
+    for name in filter(None, names):
         try:
             fitted += BASELINES[name](train, lead)
         except TooLargeError as error:

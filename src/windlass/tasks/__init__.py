@@ -5,6 +5,7 @@ from windlass.tasks.base import Task
 
 _CLASSIFICATION = ("accuracy", "macro_f1")
 _REGRESSION = ("pearson", "spearman", "mse")
+_CAPTIONS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", "chrf")
 _SPANS = ("span_f1", "span_precision", "span_recall")
 
 _ALL = (
@@ -148,10 +149,50 @@ _ALL = (
     Task(
         "caption",
         "a picture to a sentence that describes it; a picture may have several captions, a row each",
-        metrics=("bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider", "chrf"),
+        metrics=_CAPTIONS,
         metric="bleu_4",
         multi_reference=True,
-        sources=("picture",),
+        sources=("picture", "numbers"),
+    ),
+    Task(
+        "classify-video",
+        "a clip to a label (gestures, actions)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("video",),
+        target="label",
+    ),
+    Task(
+        "tag-video",
+        "a clip to a tag a frame (phases of a movement)",
+        metrics=("tag_accuracy", "tag_macro_f1"),
+        metric="tag_accuracy",
+        span_metrics=_SPANS,
+        sources=("video", "numbers"),
+        target="tags",
+    ),
+    Task(
+        "caption-video",
+        "a clip to a sentence that describes it; a clip may have several captions, a row each",
+        metrics=_CAPTIONS,
+        metric="bleu_4",
+        multi_reference=True,
+        sources=("video", "numbers"),
+    ),
+    Task(
+        "classify-sound",
+        "a recording to a label (a spoken word, a sound)",
+        metrics=_CLASSIFICATION,
+        metric="accuracy",
+        sources=("sound",),
+        target="label",
+    ),
+    Task(
+        "transcribe",
+        "speech to text",
+        metrics=("word_error_rate", "cer", "accuracy"),
+        metric="word_error_rate",
+        sources=("sound",),
     ),
     Task(
         "lm",

@@ -62,6 +62,14 @@ def text_cell(cell: object, name: str) -> str:
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
 
 
+NOT_OF_TEXT: Mapping[str, str | None] = {
+    **dict.fromkeys(("copy", "last part", "first words", "letter by letter", "hidden Markov model"), None),
+    "bag of words": "nearest",
+    "most frequent tag of a word": "most frequent tag",
+}
+"""Baselines of sources that are no text, in the place of those that look at words."""
+
+
 def ids(numbers: Sequence[int]) -> NDArray[np.int32]:
     """Ids as an array.
 
@@ -143,8 +151,8 @@ class SourceSide(Side):
     unit: ClassVar[str] = "words"
     """What `split` gives, and how a file separates it."""
     separated: ClassVar[str] = "both are separated by spaces"
-    instead: ClassVar[Mapping[str, str]] = {}
-    """Baselines that this source has in the place of those that a target names."""
+    instead: ClassVar[Mapping[str, str | None]] = {}
+    """Baselines that this source has in the place of those that a target names; None: no such baseline."""
     end_mark: bool = False
     """Whether the last place is the end mark."""
 

@@ -23,7 +23,7 @@ from windlass.core.wording import counted
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
 from windlass.data.padding import pad_features
-from windlass.data.sides.base import CellError, Json, SourceSide, Track
+from windlass.data.sides.base import NOT_OF_TEXT, CellError, Json, SourceSide, Track
 from windlass.media.errors import MediaError
 from windlass.media.store import FeatureStore, cache_folder
 
@@ -72,6 +72,7 @@ class MediaSource(SourceSide):
     """
 
     textual = False
+    instead = NOT_OF_TEXT
     separated = "give one tag each"
     extensions: ClassVar[frozenset[str]]
     what: ClassVar[str] = "file"

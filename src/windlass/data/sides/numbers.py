@@ -22,7 +22,7 @@ from windlass.core.records import Padded, Places
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, frozen
 from windlass.data.padding import pad_features
-from windlass.data.sides.base import CellError, Json, SourceSide
+from windlass.data.sides.base import NOT_OF_TEXT, CellError, Json, SourceSide
 
 ENDINGS = (".npy", ".npz", ".csv", ".tsv", ".txt")
 """Files that numbers are read from."""
@@ -54,6 +54,7 @@ class NumbersSource(SourceSide):
     """
 
     textual = False
+    instead = NOT_OF_TEXT
     unit = "steps"
     separated = "give one tag a step"
 

@@ -69,7 +69,7 @@ class PairSource(SourceSide):
     """
 
     texts = 2
-    instead: ClassVar[Mapping[str, str]] = {"bag of words": "bag of words of a pair"}
+    instead: ClassVar[Mapping[str, str | None]] = {"bag of words": "bag of words of a pair"}
 
     options: PairOptions
     each: TokenizedSource
