@@ -2,7 +2,8 @@
 
 recipe.yaml           the whole experiment
 codecs.json           the fitted sides: vocabularies and tokenisers
-baseline.json         the baseline to compare with, if there is one (see baseline/)
+baseline.json         the baseline to compare with, if there is one (see baseline/); vectors and language models go to
+                      baseline_nearest.safetensors and baseline.safetensors instead
 bundle.json           format, version, and the checksums of the files above
 weights.safetensors   the weights, with their dev scores and a checksum
 

@@ -15,6 +15,7 @@ tags    most frequent tag of a word   an unknown word gets the most frequent tag
         bag of words of each          tags of sentences: a bag of words per sentence
 tree    right-branching               with the most frequent labels, and every word's most frequent tag
         commonest tree of its length  the most frequent tree for the number of words
+any     nearest                       the target of the most similar training example, if sources have feature vectors
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from pydantic import TypeAdapter
 
 from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
+from windlass.baseline.nearest import FILE as NEAREST_FILE
+from windlass.baseline.nearest import Nearest
 from windlass.baseline.text import (
     Baseline,
     TooLargeError,
@@ -38,16 +41,17 @@ from windlass.baseline.text import (
     most_frequent_tag,
 )
 from windlass.baseline.trees import COMMONEST, RIGHT, TreeBaseline, tree_baselines
-from windlass.bundle import load_checked, save_checked
+from windlass.bundle import load_checked, load_definition, save_checked
 from windlass.core.errors import BundleError, DataError, short
 from windlass.core.options import reason
 from windlass.core.serialise import read_json
 from windlass.data.examples import Pairs, Value, as_text
-from windlass.data.sides import SideOptions
+from windlass.data.sides import SideOptions, SourceSide
 from windlass.metrics import get_metric
 
 FILE = "baseline.json"
-AnyBaseline = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
+_SavedAsJson = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
+AnyBaseline = _SavedAsJson | Nearest
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, up to which letter by letter is tried."""
@@ -80,14 +84,14 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
 }
 """Fitting functions by the names that target sides use; one that does not apply to the data returns none. `lead` is the
 number of words of the lead baseline, if the task has one."""
-CLASSES: dict[str, type[AnyBaseline]] = {
+CLASSES: dict[str, type[_SavedAsJson]] = {
     "bag of words": BagOfWords,
     "bag of words of each": BagOfWordsTagger,
     "hidden Markov model": HiddenMarkov,
     RIGHT: TreeBaseline,
     COMMONEST: TreeBaseline,
 }
-"""Classes of saved baselines by name; all others are `Baseline`."""
+"""Classes of baselines saved as JSON by name; all others are `Baseline`."""
 
 
 def fit(
@@ -95,8 +99,11 @@ def fit(
     sides: SideOptions | None = None,
     lead: int | None = None,
     note: Callable[[str], None] = lambda text: None,
+    source: SourceSide | None = None,
 ) -> list[AnyBaseline]:
     """Fit every baseline that suits the sides and the data, the simplest first; note those that are left out.
+
+    `source` is the fitted source, for the vectors of its values.
 
     >>> [baseline.name for baseline in fit([("a", "x")])]
     ['copy', 'most frequent', 'letter by letter']
@@ -108,10 +115,15 @@ def fit(
     fitted: list[AnyBaseline] = []
     for name in filter(None, names):
         try:
-            fitted += BASELINES[name](train, lead)
+            fitted += _nearest(train, source) if name == "nearest" else BASELINES[name](train, lead)
         except TooLargeError as error:
             note(f"the baseline {name} is left out: {error}")
     return fitted
+
+
+def _nearest(train: Pairs, source: SourceSide | None) -> list[Nearest]:
+    vector = getattr(source, "vector", None)  # of a source with features
+    return [] if vector is None else [Nearest.fit(train, vector)]
 
 
 def best_baseline(
@@ -122,6 +134,7 @@ def best_baseline(
     sides: SideOptions | None = None,
     lead: int | None = None,
     note: Callable[[str], None] = lambda text: None,
+    source: SourceSide | None = None,
 ) -> AnyBaseline:
     """Return the baseline that does best on held-out examples; on a tie, the simplest.
 
@@ -131,13 +144,13 @@ def best_baseline(
     measure = get_metric(metric)
     sign = 1 if measure.higher_is_better else -1
     return max(
-        fit(train, sides, lead, note),
+        fit(train, sides, lead, note, source),
         key=lambda baseline: sign * measure.function(baseline.predict(sources), references)[metric],
     )
 
 
 def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
-    """Write a baseline beside the model, as plain data.
+    """Write a baseline beside the model, as plain data; vectors go to a file of their own.
 
     >>> from tempfile import mkdtemp
     >>> folder = Path(mkdtemp())
@@ -145,18 +158,23 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     >>> load_baseline(folder)
     Baseline(name='copy', unit='whole', table={}, default=None, joiner='', count=None)
     """
+    if isinstance(baseline, Nearest):
+        baseline.save(folder)
+        return
     save_checked(folder, FILE, json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
 
 
-def load_baseline(folder: Path) -> AnyBaseline | None:
+def load_baseline(folder: Path, source: SourceSide | None = None) -> AnyBaseline | None:
     """Return the baseline saved with a bundle; None if it has none. A damaged one is a BundleError.
+
+    `source` is the source whose values it will be asked for; None: that of the bundle.
 
     >>> load_baseline(Path("/nowhere")) is None
     True
     """
     saved = load_checked(folder, FILE)
     if saved is None:
-        return None
+        return _load_nearest(folder, source)
     try:
         content = read_json(saved)
         if not isinstance(content, dict):
@@ -170,3 +188,14 @@ def load_baseline(folder: Path) -> AnyBaseline | None:
             f"{folder / FILE}: damaged: {reason(error)}; restore it, or delete it to go without a baseline"
         ) from None
     return baseline
+
+
+def _load_nearest(folder: Path, source: SourceSide | None) -> Nearest | None:
+    if not (folder / NEAREST_FILE).exists():
+        return None
+    vector = getattr(source or load_definition(folder)[1].source, "vector", None)
+    if vector is None:
+        raise BundleError(
+            f"{folder / NEAREST_FILE}: the source of this model has no vectors; delete it to go without a baseline"
+        )
+    return Nearest.load(folder, vector)

@@ -29,6 +29,7 @@ _SKILLS = {
     "first words": "repeating the first words",
     "letter by letter": "replacing letter by letter",
     "bag of words": "counting words",
+    "nearest": "giving the answer of the most similar input",
     "most frequent tag of a word": "giving every word its most frequent tag",
 }
 

@@ -78,7 +78,7 @@ def evaluate_command(
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
     examples = read_file(first, file, over).examples
-    baseline = load_baseline(folder)
+    baseline = load_baseline(folder, first.sides.source)
     result = evaluate(bundles, examples, options)
     metrics = dict(result.metrics)
     beside = {} if baseline is None else baseline_metrics(baseline, first.recipe.task, examples)
