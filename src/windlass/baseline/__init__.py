@@ -78,7 +78,6 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
-    "nearest": lambda train, lead: [],
     "most frequent tag": lambda train, lead: [],
     "guessed trees": lambda train, lead: tree_baselines(train),
 }

@@ -63,8 +63,9 @@ def text_cell(cell: object, name: str) -> str:
 
 
 NOT_OF_TEXT: Mapping[str, str | None] = {
-    **dict.fromkeys(("copy", "last part", "first words", "letter by letter", "hidden Markov model"), None),
+    **dict.fromkeys(("copy", "last part", "first words", "hidden Markov model"), None),
     "bag of words": "nearest",
+    "letter by letter": "nearest",
     "most frequent tag of a word": "most frequent tag",
 }
 """Baselines of sources that are no text, in the place of those that look at words."""

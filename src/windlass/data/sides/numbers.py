@@ -132,6 +132,11 @@ class NumbersSource(SourceSide):
     def cost(self, arrays: Arrays) -> int:
         return len(arrays["source"])
 
+    def vector(self, value: Value) -> NDArray[np.float32]:
+        """The mean over its places, by which baselines compare it with others."""
+        mean: NDArray[np.float32] = self.encode(value)["source"].mean(0)
+        return mean
+
     def places(self, value: Value) -> Places:
         shape = _array(value).shape
         if len(shape) < 3:
