@@ -134,7 +134,8 @@ class HierarchicalEncoder(Encoder):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Ids (B * P, S) -> vectors (B * P, D), weights (B * P, S) of words and, if kept, their states."""
         rows, S = mask.shape
-        like: Tensor = self.embedding.table
+        (table,) = self.embeddings()
+        like = table.table
         vectors = like.new_zeros(rows, self.pool.size)
         word_weights = like.new_zeros(rows, S) if isinstance(self.pool, AttentionPooling) else None
         word_states = like.new_zeros(rows, S, self.words.size) if self.keep_words else None

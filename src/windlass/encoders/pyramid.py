@@ -26,8 +26,8 @@ class PyramidEncoder(TokenEncoder):
 
     >>> from windlass.core.records import Padded
     >>> options = PyramidEncoder.Options(size=4, layers=3, embedding={"kind": "features", "size": 3})
-    >>> memory = options.build(5)(Batch({"source": Padded(torch.ones(2, 9, 5), torch.ones(2, 9) > 0)}, None, torch.arange(2)))
-    >>> memory.states.shape
+    >>> source = Padded(torch.ones(2, 9, 5), torch.ones(2, 9) > 0)
+    >>> options.build(5)(Batch({"source": source}, None, torch.arange(2))).states.shape
     torch.Size([2, 3, 8])
     """
 
@@ -60,11 +60,11 @@ class PyramidEncoder(TokenEncoder):
         super().__init__(vocabulary, options)
         single = StackOptions(**{name: getattr(options, name) for name in StackOptions.model_fields} | {"layers": 1})
         self.factor, width = options.factor, self.width
-        self.stacks = nn.ModuleList()
+        stacks = []
         for _ in range(options.layers):
-            self.stacks.append(Stack(width, single, options.bidirectional))
-            width = self.stacks[-1].size * options.factor
-        top = self.stacks[-1]
+            stacks.append(Stack(width, single, options.bidirectional))
+            width = stacks[-1].size * options.factor
+        self.stacks, top = nn.ModuleList(stacks), stacks[-1]
         self.size, self.two = top.size, options.bidirectional
         self.final_sizes = ((self.size,) * top.first.parts,) * options.layers
 

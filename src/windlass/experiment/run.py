@@ -255,10 +255,11 @@ def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, D
     bundle = replace(bundle, sides=replace(bundle.sides, source=source))
     if not failed:
         return bundle, data
-    observer.note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
+    first = next(iter(failed.values()))
+    observer.note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {first}")
     train, dev = ([e for e in part if e.source not in failed] for part in (data.train, data.dev))
     if not train or not dev:
-        raise DataError(f"no {'dev' if train else 'training'} data left: {next(iter(failed.values()))}")
+        raise DataError(f"no {'dev' if train else 'training'} data left: {first}")
     return bundle, replace(data, train=train, dev=dev)
 
 

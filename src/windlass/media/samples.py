@@ -29,7 +29,11 @@ def sample_pictures() -> tuple[str, ...]:
     [(48, 32), (32, 32), (20, 60)]
     """
     made = []
-    for name, size, colour in (("red", (48, 32), (200, 30, 30)), ("blue", (32, 32), (30, 30, 200)), ("grey", (20, 60), (90,) * 3)):
+    for name, size, colour in (
+        ("red", (48, 32), (200, 30, 30)),
+        ("blue", (32, 32), (30, 30, 200)),
+        ("grey", (20, 60), (90,) * 3),
+    ):
         path = _path(f"{name}.png")
         Image.fromarray(np.full((size[1], size[0], 3), colour, np.uint8)).save(path)
         made.append(str(path))

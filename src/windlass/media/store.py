@@ -45,7 +45,9 @@ def file_key(path: str) -> str:
     32
     """
     if Path(path).is_dir():
-        parts = "\n".join(f"{file.name} {file_key(str(file))}" for file in sorted(Path(path).iterdir()) if file.is_file())
+        parts = "\n".join(
+            f"{file.name} {file_key(str(file))}" for file in sorted(Path(path).iterdir()) if file.is_file()
+        )
         return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -64,7 +64,8 @@ class Features(nn.Module):
 
     A stack that is not full is filled with zeros.
 
-    >>> Features(2, FeatureOptions(size=None, stack=2))(Padded(torch.ones(1, 3, 2), torch.ones(1, 3) > 0)).values.tolist()
+    >>> source = Padded(torch.ones(1, 3, 2), torch.ones(1, 3) > 0)
+    >>> Features(2, FeatureOptions(size=None, stack=2))(source).values.tolist()
     [[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]]]
     """
 
@@ -118,7 +119,9 @@ def spec_augment(x: Tensor, mask: Tensor, options: SpecAugmentOptions) -> Tensor
         x = x.masked_fill(_blocks(rows, lengths, widest, x.size(1), x.device)[..., None], 0.0)
     whole = torch.full_like(lengths, x.size(2))
     for _ in range(options.band_masks):
-        x = x.masked_fill(_blocks(rows, whole, (whole // 2).clamp(max=options.bands), x.size(2), x.device)[:, None], 0.0)
+        x = x.masked_fill(
+            _blocks(rows, whole, (whole // 2).clamp(max=options.bands), x.size(2), x.device)[:, None], 0.0
+        )
     return x
 
 
