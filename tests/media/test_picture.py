@@ -190,7 +190,6 @@ def test_centre_crop_is_resizing_and_then_cropping():
     assert np.abs(centre_crop(picture, 30).astype(int) - resized[:, 10:40]).max() <= 1
     tall = centre_crop(picture.transpose(1, 0, 2).copy(), 30)
     assert np.abs(tall.astype(int) - resized[:, 10:40].transpose(1, 0, 2)).max() <= 1
-    assert centre_crop(picture[:60, :60], 60) is not None
     assert (centre_crop(picture[:60, :60], 60) == picture[:60, :60]).all()
 
 
@@ -234,6 +233,7 @@ def test_a_file_cut_off_is_refused(format, kept):
     refused(data[: int(len(data) * kept)], "unreadable picture")
 
 
+@pytest.mark.filterwarnings("ignore")  # Pillow warns of odd tags
 def test_damage_anywhere_gives_pixels_or_one_error():
     chance = np.random.default_rng(5)
     for format in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000"):

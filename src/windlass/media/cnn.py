@@ -17,6 +17,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from windlass.core.errors import WindlassError, nearest, short
 from windlass.media.picture import centre_crop
 
+_CHUNK = 4  # pictures that a frozen front takes at once: what more of them give no longer fits the cache
+
 
 class _Evaluating(nn.Module):
     """A module that is always in evaluation mode: batch norm keeps its statistics, also while it is fine-tuned."""
@@ -63,8 +65,8 @@ class _Frozen(_Evaluating):
     @torch.no_grad()  # and not inference_mode, whose output a tail could not be trained on
     def forward(self, batch: Tensor) -> Tensor:
         """Pixels -> the input of the tail, or the grid."""
-        y: Tensor = self.stages(batch)
-        return y
+        parts = batch.split(_CHUNK) if batch.device.type == "cpu" else (batch,)
+        return torch.cat([self.stages(part) for part in parts])
 
 
 class _Trained(_Evaluating):

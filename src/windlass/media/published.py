@@ -160,7 +160,7 @@ def _package(name: str, module: str, mend: str) -> Any:
     except Exception as error:  # torchvision raises a RuntimeError if it was built for another torch
         raise WindlassError(
             f"{name}: the package {package} cannot be imported ({_line(error)}): "
-            f"install the version that fits torch {torch.__version__}: {mend} --force-reinstall"
+            f"install a version that fits torch {torch.__version__}, from where torch came"
         ) from None
 
 
