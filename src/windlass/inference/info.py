@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from windlass.bundle import Bundle
+from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
 
+OUTCOME = "training/outcome.json"
+"""What a run writes when it ends."""
 SHOWN, LONGEST = 6, 20
 """Labels that are named, the most frequent of the training data first, and characters of each."""
 
@@ -57,7 +60,7 @@ def _training(bundle: Bundle, folder: Path | None) -> dict[str, Any]:
     )
     packages = environment.get("packages", {})
     return {
-        "baseline": outcome.get("baseline"),
+        "baseline": None if folder is None else read_baseline_metrics(folder),
         "baseline_name": outcome.get("baseline_name"),
         "files": list(bundle.recipe.data.train) or None,
         "train_examples": data.get("train"),
@@ -71,6 +74,31 @@ def _training(bundle: Bundle, folder: Path | None) -> dict[str, Any]:
             **{name: packages[name] for name in ("windlass", "torch") if name in packages},
         },
     }
+
+
+def read_baseline_metrics(folder: Path) -> dict[str, float] | None:
+    """The baseline's dev metrics, as the run that ended in a folder, or `save_baseline_metrics`, wrote them.
+
+    >>> read_baseline_metrics(Path("/nowhere"))
+    """
+    found = _read(folder / OUTCOME).get("baseline")
+    if not isinstance(found, dict) or not all(type(value) in (int, float) for value in found.values()):
+        return None
+    return found
+
+
+def save_baseline_metrics(folder: Path, name: str, metrics: Mapping[str, float]) -> None:
+    """Write the baseline's dev metrics to the folder of a model that is saved without its run.
+
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> save_baseline_metrics(folder, "copy", {"cer": 90.0})
+    >>> read_baseline_metrics(folder)
+    {'cer': 90.0}
+    """
+    (folder / OUTCOME).parent.mkdir(parents=True, exist_ok=True)
+    content = {"baseline": dict(metrics), "baseline_name": name}
+    atomic_write(folder / OUTCOME, json.dumps(content, indent=1).encode())
 
 
 def _read(path: Path) -> dict[str, Any]:
