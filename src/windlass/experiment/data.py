@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.errors import DataError, RecipeError
+from windlass.data.column_sample import ColumnSample
 from windlass.data.doctor import Report
-from windlass.data.examples import Example, Value, expand, frozen
+from windlass.data.examples import Example, Place, Value, expand, frozen
 from windlass.data.findings import Finding
 from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_columns
 from windlass.data.readers import DataOptions, ReadResult
-from windlass.data.recognise import ColumnSample, columns_for
+from windlass.data.recognise import columns_for
 from windlass.data.sides import CellError, SideOptions
 from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
@@ -97,8 +98,9 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
         return recipe
     if frame.rows and "source" in wanted and not any(wanted.values()):
         cells = zip(*frame.rows[:SAMPLE], strict=True)
-        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(frame.names, cells, strict=True), 1)]
-        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples)
+        named = zip(frame.names, cells, strict=True)
+        samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
+        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind)
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
 
@@ -145,7 +147,7 @@ def describe_skipped(findings: Sequence[Finding]) -> str | None:
     first = min(skipped, key=lambda finding: finding.line)
     counts = Counter(finding.kind for finding in skipped).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts)
-    return f"skipped {kinds}; first is {first.file}:{first.line}: {first.what}"
+    return f"skipped {kinds}; first is {Place(first.file, first.line)}: {first.what}"
 
 
 def as_examples(data: Any, name: str, recipe: Recipe) -> ReadResult:

@@ -156,6 +156,15 @@ class SourceSide(Side):
     """Baselines that this source has in the place of those that a target names; None: no such baseline."""
     end_mark: bool = False
     """Whether the last place is the end mark."""
+    extensions: ClassVar[frozenset[str]] = frozenset()
+    """Endings of the files that hold a value each, in lower case; none if values are not read from files."""
+    what: ClassVar[str] = "text"
+    """What a user calls one value."""
+
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Whether a file, by its name, holds a value."""
+        return path.suffix.lower() in cls.extensions
 
     @classmethod
     def from_line(cls, options: Any, line: str) -> Value:

@@ -74,9 +74,7 @@ class MediaSource(SourceSide):
     textual = False
     instead = NOT_OF_TEXT
     separated = "give one tag each"
-    extensions: ClassVar[frozenset[str]]
     what: ClassVar[str] = "file"
-    """What a user calls one of them."""
 
     options: Any
     shape: tuple[int, ...]  # of a place, as it is stored

@@ -57,6 +57,8 @@ class NumbersSource(SourceSide):
     instead = NOT_OF_TEXT
     unit = "steps"
     separated = "give one tag a step"
+    extensions = frozenset(ENDINGS) - {".txt"}
+    what = "array"
 
     options: NumbersOptions
     mean: tuple[float, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from windlass.core.records import Places
 from windlass.data.examples import Value
 from windlass.data.sides.media import PORTION
 from windlass.data.sides.picture import CnnOptions, CnnReader, CnnSource, CnnTail
+from windlass.media import picture
 from windlass.media.clip import EXTENSIONS, read_clip
 
 
@@ -82,6 +84,13 @@ class VideoSource(CnnSource):
     extensions = EXTENSIONS
     what = "clip"
     unit = "frames"
+
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Whether this is a clip: a file, or a folder of pictures."""
+        if not path.is_dir():
+            return super().holds(path)
+        return any(file.suffix.lower() in picture.EXTENSIONS for file in path.iterdir())
 
     @classmethod
     def reader_of(cls, options: VideoOptions) -> VideoReader:
