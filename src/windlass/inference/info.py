@@ -37,7 +37,9 @@ def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "task": bundle.task.name,
         "about": bundle.task.about,
-        "source": _side(source.options, source.sizes.get("source", 0)),
+        "source": _side(
+            source.options, source.sizes.get("source", 0), unit="symbols" if source.textual else "numbers per place"
+        ),
         "target": _side(target.options, len(target), labels),
         "labels": labels or None,
         "encoder": _network(recipe.model.encoder.model_dump(mode="json")),
@@ -109,14 +111,14 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _side(options: Any, size: int, labels: Sequence[str] = ()) -> str:
+def _side(options: Any, size: int, labels: Sequence[str] = (), unit: str = "symbols") -> str:
     """A side in words: its kind, its tokens, and the size of its vocabulary or its first labels."""
     tokens = getattr(getattr(options, "each", options), "tokens", None)  # each: of a pair
     kind = options.kind if tokens is None else f"{options.kind} of {tokens.kind}"
     if labels:
         named = ", ".join(label if len(label) <= LONGEST else f"{label[:LONGEST]}..." for label in labels[:SHOWN])
         return f"{kind}, {len(labels):,} in all: {named}{' ...' if len(labels) > SHOWN else ''}"
-    return f"{kind}, {size:,} symbols" if size > 1 else kind
+    return f"{kind}, {size:,} {unit}" if size > 1 else kind
 
 
 def _network(options: dict[str, Any]) -> str:
