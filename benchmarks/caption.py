@@ -4,8 +4,8 @@
     python benchmarks/caption.py --runs runs/caption --kinds none summary attention --test      score on test, once
 
 `none` shows the photo to the decoder at its initial state only, `summary` at every step, `attention` attends to a grid
-of 7 x 7 regions. Scores are those of the captioning papers: lowercased, without punctuation, five references, the closest
-reference length. Published, soft attention with VGG (Xu et al. 2015): BLEU-1 to -4 67.0/44.8/29.9/19.5.
+of 7 x 7 regions. Scores are those of the captioning papers: lowercased, without punctuation, five references, the
+closest reference length. Published, soft attention with VGG (Xu et al. 2015): BLEU-1 to -4 67.0/44.8/29.9/19.5.
 """
 
 from __future__ import annotations
