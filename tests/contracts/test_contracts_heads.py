@@ -24,7 +24,7 @@ from windlass.model import LossOptions, Model, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
 from windlass.nn.character_encoder import CharacterEncoderOptions
-from windlass.nn.pooling import PoolOptions
+from windlass.nn.pooling import PoolOptions, Summary
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -51,7 +51,8 @@ def _variants() -> dict[str, Recipe]:
         found[name] = recipe_of(head, usual)
     for name, head in FIRST.items():
         for kind, encoder in ENCODERS.items():
-            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder)
+            summary = head.model_copy(update={"pool": Summary.Options()}) if "pool" in type(head).model_fields else head
+            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder) or recipe_of(summary, encoder)
         for kind, spelling in parts(CharacterEncoderOptions).items():
             found[f"{name} - {kind} spelling"] = recipe_of(head, {**usual, "spelling": spelling})
         for kind, pool in parts(PoolOptions).items() if "pool" in type(head).model_fields else ():
@@ -97,15 +98,14 @@ def batch(name: str, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: b
     """Three rows; `wider` adds padding with rubbish in it; with `blank` there is nothing in the second."""
     recipe = VARIANTS[name]
     source, values = tiny(sides_of(recipe).source_side)
-    inputs = source.collate([source.encode(values[row]) for row in rows])
+    inputs = {part: _exact(side) for part, side in source.collate([source.encode(values[n]) for n in rows]).items()}
     target, answers = tiny(sides_of(recipe).target_side)
     real = inputs["source"].mask.flatten(2).any(-1) if inputs["source"].mask.dim() > 2 else inputs["source"].mask
     if target.per_place:
         ids = torch.tensor(rows)[:, None] + torch.arange(real.size(1))
         gold = _wide(Padded(ids % len(target) * real, real), wider)
     else:
-        gold = target.collate([target.encode(answers[row]) for row in rows])
-        gold = Padded(gold.values.double(), gold.mask) if gold.values.is_floating_point() else gold
+        gold = _exact(target.collate([target.encode(answers[row]) for row in rows]))
     if blank:
         here = torch.arange(len(rows)) != rows.index(1)
         inputs = {name: _without(side, here) for name, side in inputs.items()}
@@ -113,19 +113,28 @@ def batch(name: str, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: b
     return Batch({name: _wide(side, wider) for name, side in inputs.items()}, gold, torch.tensor(rows))
 
 
+def _exact(side: Padded) -> Padded:
+    return Padded(side.values.double(), side.mask) if side.values.is_floating_point() else side
+
+
 def _without(side: Padded, rows: torch.Tensor) -> Padded:
     mask = side.mask & rows.view(-1, *[1] * (side.mask.dim() - 1))
-    return Padded(side.values * mask, mask)
+    return Padded(side.values * _over(mask, side.values), mask)
+
+
+def _over(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """The mask of places, for all numbers of a place too."""
+    return mask.view(*mask.shape, *[1] * (values.dim() - mask.dim()))
 
 
 def _wide(side: Padded, by: int) -> Padded:
     """More places, and, of places of places, more of both."""
     values, mask = side.values, side.mask
-    for axis in range(1, values.dim()):
+    for axis in range(1, mask.dim()):
         shape = [*values.shape[:axis], by, *values.shape[axis + 1 :]]
         values = torch.cat([values, torch.ones(shape, dtype=values.dtype)], axis)
-        mask = torch.cat([mask, torch.zeros(shape, dtype=torch.bool)], axis)
-    return Padded(torch.where(mask, values, torch.full_like(values, 1 if by else 0)), mask)
+        mask = torch.cat([mask, torch.zeros(shape[: mask.dim()], dtype=torch.bool)], axis)
+    return Padded(torch.where(_over(mask, values), values, torch.full_like(values, 1 if by else 0)), mask)
 
 
 def predict(models: list[Model], given: Batch) -> list[Hypothesis]:
