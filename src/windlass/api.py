@@ -39,6 +39,7 @@ from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
+from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
 from windlass.tasks import TASKS
@@ -188,6 +189,8 @@ class Trained:
             self.baseline.save(path)
         elif self.baseline is not None:
             save_baseline(path, self.baseline)
+        if self.baseline is not None and self.baseline_metrics:
+            save_baseline_metrics(path, self.baseline.name, self.baseline_metrics)
 
 
 def fit(
@@ -289,4 +292,4 @@ def load(folder: str | Path, device: str = "auto") -> Trained:
     """
     path = Path(folder)
     baseline = load_baseline(path) or LanguageBaselines.load(path)
-    return Trained(Bundle.load(path, device), baseline=baseline, folder=path)
+    return Trained(Bundle.load(path, device), None, baseline, read_baseline_metrics(path) or {}, path)

@@ -15,6 +15,7 @@ tags    most frequent tag of a word   an unknown word gets the most frequent tag
         bag of words of each          tags of sentences: a bag of words per sentence
 tree    right-branching               with the most frequent labels, and every word's most frequent tag
         commonest tree of its length  the most frequent tree for the number of words
+        most frequent tag             of what is no text: the most frequent tag at every place
 any     nearest                       the target of the most similar training example, if sources have feature vectors
 """
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -31,6 +33,8 @@ from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.nearest import FILE as NEAREST_FILE
 from windlass.baseline.nearest import Nearest
+from windlass.baseline.places import NAME as FREQUENT_TAG
+from windlass.baseline.places import FrequentTag
 from windlass.baseline.text import (
     Baseline,
     TooLargeError,
@@ -51,7 +55,7 @@ from windlass.metrics import get_metric
 
 FILE = "baseline.json"
 _SavedAsJson = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
-AnyBaseline = _SavedAsJson | Nearest
+AnyBaseline = _SavedAsJson | Nearest | FrequentTag
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, up to which letter by letter is tried."""
@@ -78,7 +82,6 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
-    "most frequent tag": lambda train, lead: [],
     "guessed trees": lambda train, lead: tree_baselines(train),
 }
 """Fitting functions by the names that target sides use; one that does not apply to the data returns none. `lead` is the
@@ -114,7 +117,12 @@ def fit(
     fitted: list[AnyBaseline] = []
     for name in filter(None, names):
         try:
-            fitted += _nearest(train, source) if name == "nearest" else BASELINES[name](train, lead)
+            if name == "nearest":
+                fitted += _nearest(train, source)
+            elif name == FREQUENT_TAG:
+                fitted.append(FrequentTag.fit(train, partial(sides.source_side.split, sides.source)))
+            else:
+                fitted += BASELINES[name](train, lead)
         except TooLargeError as error:
             note(f"the baseline {name} is left out: {error}")
     return fitted
@@ -160,7 +168,8 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     if isinstance(baseline, Nearest):
         baseline.save(folder)
         return
-    save_checked(folder, FILE, json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    content = {name: value for name, value in asdict(baseline).items() if name != "split"}
+    save_checked(folder, FILE, json.dumps(content, ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path, source: SourceSide | None = None) -> AnyBaseline | None:
@@ -178,6 +187,9 @@ def load_baseline(folder: Path, source: SourceSide | None = None) -> AnyBaseline
         content = read_json(saved)
         if not isinstance(content, dict):
             raise ValueError("not a JSON object")
+        if content["name"] == FREQUENT_TAG:
+            side = source or load_definition(folder)[1].source
+            return FrequentTag(str(content["tag"]), partial(side.split, side.options))
         baseline = TypeAdapter(CLASSES.get(content["name"], Baseline)).validate_python(content)
         if strange := content.keys() - asdict(baseline).keys():
             raise ValueError(f"unknown key {short(min(strange))}")
