@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.wording import counted
 from windlass.data.column_sample import ColumnSample
 from windlass.data.doctor import Report
 from windlass.data.examples import Example, Place, Value, expand, frozen
@@ -19,6 +21,7 @@ from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_co
 from windlass.data.readers import DataOptions, ReadResult
 from windlass.data.recognise import columns_for
 from windlass.data.sides import CellError, SideOptions
+from windlass.data.sides.base import Track
 from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
@@ -196,6 +199,44 @@ def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
     whole, by = recipe.train.chunk is not None, sides_of(recipe).source_side.held_out_by
     train_part, held = reader.split(first.examples, recipe.data.dev_fraction, whole, by)
     return Data(_expanded(train_part), tuple(held), reader.survey([first]))
+
+
+def prepare_sources(
+    bundles: Sequence[Bundle],
+    examples: Sequence[Example],
+    note: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+    track: Track = lambda numbers, count, what: numbers,
+) -> tuple[list[Bundle], Sequence[Example]]:
+    """Compute the features of examples to evaluate on, and leave out those that cannot be read.
+
+    Both are noted; with `warn`, the latter there.
+
+    >>> from windlass.data import Sides
+    >>> one = Example("ab", ("ba",), None, Place("pairs.tsv", 1))
+    >>> prepare_sources([Bundle.new(Recipe(), Sides.tiny())], [one], print)[1] == [one]
+    True
+    """
+    prepared, failed = [], dict[Value, str]()
+    for bundle in bundles:
+        source, why = bundle.sides.source.prepare((e.source for e in examples), note, track, new=False)
+        prepared.append(replace(bundle, sides=replace(bundle.sides, source=source)))
+        failed |= why
+    return prepared, without(examples, failed, warn or note)
+
+
+def without(examples: Sequence[Example], failed: Mapping[Value, str], note: Callable[[str], None]) -> Sequence[Example]:
+    """Leave out the examples whose source cannot be read, and note it.
+
+    >>> one = Example("gone.jpg", ("cat",), None, Place("photos.csv", 1))
+    >>> without([one], {"gone.jpg": "gone.jpg: no such file"}, print)
+    left out 1 input that cannot be read; first is gone.jpg: no such file
+    []
+    """
+    if not failed:
+        return examples
+    note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
+    return [e for e in examples if e.source not in failed]
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:

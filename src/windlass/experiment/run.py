@@ -26,7 +26,7 @@ from windlass.data.sides import TARGETS, Sides, SourceSide
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
-from windlass.experiment.data import Data, fingerprint, sides_of
+from windlass.experiment.data import Data, fingerprint, sides_of, without
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
@@ -257,11 +257,10 @@ def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, D
     bundle = replace(bundle, sides=replace(bundle.sides, source=source))
     if not failed:
         return bundle, data
-    first = next(iter(failed.values()))
-    observer.note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {first}")
-    train, dev = ([e for e in part if e.source not in failed] for part in (data.train, data.dev))
+    train = without(data.train, failed, observer.note)
+    dev = without(data.dev, failed, lambda text: None)
     if not train or not dev:
-        raise DataError(f"no {'dev' if train else 'training'} data left: {first}")
+        raise DataError(f"no {'dev' if train else 'training'} data left: {next(iter(failed.values()))}")
     return bundle, replace(data, train=train, dev=dev)
 
 

@@ -174,6 +174,11 @@ class SourceSide(Side):
         return cls.read(options, line)
 
     @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """The inputs in what a user gives to predict from, if it is neither texts nor a table."""
+        return None
+
+    @classmethod
     def locate(cls, options: Any, value: Value, folder: Path) -> Value:
         """The value with its files found, whose names are relative to `folder`; a `CellError` if one is missing."""
         return value
@@ -212,9 +217,20 @@ class SourceSide(Side):
         return None
 
     def prepare(
-        self, values: Iterable[Value], note: Callable[[str], None], track: Track
+        self, values: Iterable[Value], note: Callable[[str], None], track: Track, new: bool = True
     ) -> tuple[Self, dict[Value, str]]:
-        """Compute what encoding needs, once, for all values. Returns the side, and why some values cannot be read."""
+        """Compute what encoding needs, once, for all values. Returns the side, and why some values cannot be read.
+
+        Unless `new`, a store that the options name is used only if it is there.
+        """
+        return self, {}
+
+    def portion(self, values: Sequence[Value]) -> int:
+        """How many of some values fit into memory at once, encoded."""
+        return max(1, len(values))
+
+    def loaded(self, values: Iterable[Value]) -> tuple[Self, dict[Value, str]]:
+        """The side with the features of some values at hand, and why some values cannot be read."""
         return self, {}
 
     def encode_all(self, values: Sequence[Value]) -> list[Arrays]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,11 @@ from windlass.core.errors import RecipeError
 from windlass.core.records import Padded, Places
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
+from windlass.data.sides.base import CellError
 from windlass.data.sides.media import MediaOptions, MediaSource, Reader
 from windlass.media.cnn import Cnn, load_cnn
+from windlass.media.errors import MediaError
+from windlass.media.in_memory import is_picture, kept_picture
 from windlass.media.picture import EXTENSIONS, read_picture
 
 
@@ -198,6 +202,25 @@ class PictureSource(CnnSource):
     @classmethod
     def reader_of(cls, options: PictureOptions) -> CnnReader:
         return _reader(options)
+
+    @classmethod
+    def read(cls, options: PictureOptions, cell: object) -> Value:
+        """The name of a file; a picture in memory is written to one."""
+        if isinstance(cell, str | os.PathLike):
+            return super().read(options, cell)
+        try:
+            return str(kept_picture(cell))
+        except MediaError as error:
+            raise CellError(error.kind, str(error)) from None
+
+    @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """Pictures in memory, one or several: of Pillow, arrays (H, W), (H, W, 3) or (N, H, W, 3), or bytes."""
+        if is_picture(data):
+            return [data]
+        if getattr(data, "ndim", 0) == 4 or (isinstance(data, list | tuple) and any(map(is_picture, data))):
+            return list(data)
+        return super().inputs(data)
 
     def front(self) -> nn.Module | None:
         return CnnTail(self.options, regions=None) if len(self.shape) > 1 else None
