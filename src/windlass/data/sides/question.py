@@ -127,11 +127,11 @@ class QuestionSource(SourceSide):
         return replace(self, question=self.question.with_words(words, most))
 
     def prepare(
-        self, values: Iterable[Value], note: Callable[[str], None], track: Track
+        self, values: Iterable[Value], note: Callable[[str], None], track: Track, new: bool = True
     ) -> tuple[QuestionSource, dict[Value, str]]:
         """Compute the features of the pictures. Returns the side, and the values whose picture is unreadable."""
         known = list(values)
-        picture, failed = self.picture.prepare((value[0] for value in known), note, track)
+        picture, failed = self.picture.prepare((value[0] for value in known), note, track, new)
         return replace(self, picture=picture), {value: failed[value[0]] for value in known if value[0] in failed}
 
     def encode(self, value: Value) -> Arrays:
