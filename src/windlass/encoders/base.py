@@ -97,8 +97,12 @@ class Encoder(Part, nn.Module, ABC):
     """The sizes of the states of the memory's parts, by name."""
     embedding: Embedding | Features
     """The embedding of the source tokens or features, if the encoder has one."""
-    front: nn.Module | None = None
+    front: nn.Module | None
     """Trained layers in front of it, which a source may bring along: the last blocks of a CNN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.front = None  # not on the class, where it would hide a module that is set later
 
     def embeddings(self) -> list[Embedding]:
         """All embeddings of source tokens."""
