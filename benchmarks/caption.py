@@ -28,9 +28,10 @@ from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress
 
+VECTOR = ["source.vector=true", "train.batch_tokens=1000"]  # batches of about as many captions as with attention
 KINDS = {
-    "none": ["model.decoder.context=none"],
-    "summary": ["model.decoder.context=summary"],
+    "none": ["model.decoder.context=none", *VECTOR],
+    "summary": ["model.decoder.context=summary", *VECTOR],
     "attention": [],
 }
 
