@@ -89,6 +89,7 @@ HEADINGS = {
     "below": "`model.encoder.below`, with `encoder: attention`.",
     "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
     "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
+    "augment": "`model.encoder.embedding.augment`, with `embedding: features`: SpecAugment.",
 }
 # Options that hold kinds of another one, where these are told.
 LIKE = {"each": "source", "reader": "encoder", "within": "score"}

@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 import windlass
-from windlass.core.errors import DataError, RecipeError
+from windlass.bundle import Bundle
+from windlass.core.errors import DataError, RecipeError, TrainingError
+from windlass.inference.info import describe
 
 SMALL = {"train.epochs": 4, "model.encoder.size": 8, "train.processes": 1, "train.threads": 1}
 ENTAIL = {"task": "entail", "settings": {"train.epochs": 1, "train.processes": 1, "train.threads": 1}}
@@ -167,6 +169,28 @@ def test_a_model_is_shown_on_one_screen(model, tmp_path):
     loaded = repr(windlass.load(tmp_path / "model"))
     assert str(tmp_path / "model") in loaded
     assert "accuracy 100.00" in loaded
+
+
+def test_the_baselines_figures_stay_with_the_model(tmp_path):
+    trained = fit(FRAME, out=tmp_path / "run")
+    row = next(line for line in repr(trained).splitlines() if "baseline" in line)
+    assert "accuracy" in row
+    loaded = windlass.load(tmp_path / "run")
+    assert loaded.baseline_metrics == trained.baseline_metrics
+    loaded.save(tmp_path / "copy")
+    for folder in ("run", "copy"):
+        assert row in repr(windlass.load(tmp_path / folder))
+        assert row.split("  ")[-1] in windlass.load(tmp_path / folder)._repr_html_()
+        assert describe(Bundle.load(tmp_path / folder), tmp_path / folder)["baseline"] == trained.baseline_metrics
+    with pytest.raises(TrainingError, match="no run to resume"):
+        fit(FRAME, out=tmp_path / "copy", resume=True)
+
+
+def test_damaged_figures_are_left_out(model, tmp_path):
+    model.save(tmp_path / "model")
+    for damaged in ("", "[]", '{"baseline": 3}', '{"baseline": {"accuracy": "x"}}'):
+        (tmp_path / "model" / "training" / "outcome.json").write_text(damaged)
+        assert windlass.load(tmp_path / "model").baseline_metrics == {}
 
 
 def test_the_card_escapes_what_it_shows():

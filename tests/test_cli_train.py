@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,12 +198,39 @@ def test_a_resume_that_cannot_be_leaves_the_run_as_it_was(tiny_data, tmp_path):
     assert load_definition(folder)[0].train.epochs == 2
 
 
+@pytest.fixture(scope="module")
+def tiny_run(tiny_data, tmp_path_factory):
+    return train(tmp_path_factory.mktemp("run"), "--task", "text", tiny_data / "pairs.tsv", *ONE)
+
+
 def test_a_run_is_not_resumed_on_other_data(tiny_data, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_bytes((tiny_data / "pairs.tsv").read_bytes())
     folder = train(tmp_path, "--task", "text", pairs, *ONE)
     pairs.write_bytes((tiny_data / "pairs.tsv").read_bytes() + b"abab\tbaba\n")
     assert "the data changed" in refused("train", "--resume", "--out", folder)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"sha256": "ab', b"[]", b"{}", b'{"sha256": 3, "processes": "2"}', b"\xff"])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("data.json", "restore it, or train with another --out"), ("processes.json", "delete it, and their number is")],
+)
+def test_a_damaged_file_of_a_run_is_told_in_one_line(tiny_run, tmp_path, name, remedy, content):
+    folder = tmp_path / "m"
+    shutil.copytree(tiny_run, folder)
+    (folder / "training" / name).write_bytes(content)
+    before = contents(folder)
+    told = refused("train", "--resume", "--out", folder, "--set", "train.epochs=2")
+    assert f"{folder / 'training' / name}: missing or damaged: {remedy}" in told
+    assert contents(folder) == before
+
+
+def test_without_its_number_of_processes_a_run_resumes(tiny_run, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(tiny_run, folder)
+    (folder / "training" / "processes.json").unlink()
+    assert windlass("train", "--resume", "--out", folder, "--set", "train.epochs=2").code == 0
 
 
 # -- stopped runs, in processes of their own

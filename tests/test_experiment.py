@@ -155,6 +155,7 @@ def test_folders(tmp_path):
     with pytest.raises(TrainingError, match="no run to resume"):
         check_folder(tmp_path, resume=True)
     (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "data.json").touch()
     check_folder(tmp_path, resume=True)
     with pytest.raises(TrainingError, match="resume it with --resume"):
         check_folder(tmp_path, resume=False)

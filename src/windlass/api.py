@@ -27,6 +27,7 @@ from windlass.experiment.data import (
     as_pairs,
     choose_columns,
     describe_skipped,
+    prepare_sources,
     read_data,
     read_examples,
     sides_of,
@@ -38,6 +39,7 @@ from windlass.explain.attention import draw, explain
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
+from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
 from windlass.tasks import TASKS
@@ -85,20 +87,28 @@ class Trained:
         source: Column = None,
         second: Column = None,
     ) -> list[Prediction]:
-        """Return a prediction for every input, in order; a blank one for a blank input."""
-        if isinstance(texts, str):
-            return predict([self.bundle], [texts], search, nbest)
-        table = as_table(texts, "texts")
+        """Return a prediction for every input, in order; a blank one for a blank input.
+
+        For pictures, clips and sounds, inputs are names of files; pictures may also be Pillow images, arrays or bytes.
+        If some of them cannot be read, a warning says so, and their predictions are blank and hold the `error`.
+        """
+        inputs = [texts] if isinstance(texts, str) else self.bundle.sides.source.inputs(texts)
+        table = as_table(texts, "texts") if inputs is None else inputs
         if not (isinstance(table, Frame) and table.names) and not (source is second is None):
             raise DataError("texts have no columns to choose from: leave source and second out, or give a data frame")
         recipe = with_columns(self.bundle.recipe, {"source": source, "second": second})
         values = []
-        for n, item in enumerate(as_inputs(table, _source_columns(recipe), "texts"), 1):
+        for n, item in enumerate(inputs or as_inputs(table, _source_columns(recipe), "texts"), 1):
             try:
                 values.append(self.bundle.sides.read(item))
             except CellError as error:
                 raise DataError(f"texts row {n}: {error}") from None
-        return predict([self.bundle], values, search, nbest)
+        predictions = predict([self.bundle], values, search, nbest)
+        if bad := [p.error for p in predictions if p.error]:
+            if len(bad) == len(predictions):
+                raise DataError(bad[0])
+            warnings.warn(f"{len(bad)} of {len(predictions)} inputs cannot be read; first is {bad[0]}", stacklevel=2)
+        return predictions
 
     def score(
         self, pairs: Rows, source: Column = None, target: Column = None, second: Column = None
@@ -159,7 +169,8 @@ class Trained:
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):
             warnings.warn(skipped, stacklevel=2)
-        return evaluate([self.bundle], result.examples, search)
+        bundles, examples = prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
+        return evaluate(bundles, examples, search)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
         """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
@@ -178,6 +189,8 @@ class Trained:
             self.baseline.save(path)
         elif self.baseline is not None:
             save_baseline(path, self.baseline)
+        if self.baseline is not None and self.baseline_metrics:
+            save_baseline_metrics(path, self.baseline.name, self.baseline_metrics)
 
 
 def fit(
@@ -279,4 +292,4 @@ def load(folder: str | Path, device: str = "auto") -> Trained:
     """
     path = Path(folder)
     baseline = load_baseline(path) or LanguageBaselines.load(path)
-    return Trained(Bundle.load(path, device), baseline=baseline, folder=path)
+    return Trained(Bundle.load(path, device), None, baseline, read_baseline_metrics(path) or {}, path)

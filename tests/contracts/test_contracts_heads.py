@@ -26,7 +26,7 @@ from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
 from windlass.nn.character_encoder import CharacterEncoderOptions
 from windlass.nn.features import FeatureOptions
-from windlass.nn.pooling import PoolOptions
+from windlass.nn.pooling import PoolOptions, Summary
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -53,7 +53,8 @@ def _variants() -> dict[str, Recipe]:
         found[name] = recipe_of(head, usual)
     for name, head in FIRST.items():
         for kind, encoder in ENCODERS.items():
-            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder)
+            summary = head.model_copy(update={"pool": Summary.Options()}) if "pool" in type(head).model_fields else head
+            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder) or recipe_of(summary, encoder)
         for kind, spelling in parts(CharacterEncoderOptions).items():
             found[f"{name} - {kind} spelling"] = recipe_of(head, {**usual, "spelling": spelling})
         for kind, pool in parts(PoolOptions).items() if "pool" in type(head).model_fields else ():

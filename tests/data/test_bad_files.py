@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from windlass.core.errors import DataError, visible
 from windlass.core.serialise import read_json
 from windlass.data import conll, treebank
 from windlass.data.examples import frozen
+from windlass.data.files import existing
 from windlass.data.findings import Finding, Findings
 from windlass.data.readers import DataOptions, read
 from windlass.data.recognise_file import recognise_file
@@ -157,3 +159,9 @@ def test_messages_never_hold_control_characters() -> None:
         assert "\\x1b[2J" in text
         assert not set(CLEAR) & {"\x1b", "\x9b", "\x07"} & set(text)
     assert str(DataError("one\ntwo")) == "one\\ntwo"
+
+
+def test_a_named_pipe_is_told_to_come_as_stdin(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="a pipe can be read only once; read it as stdin: name -"):
+        existing(tmp_path / "pipe")

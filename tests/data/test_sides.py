@@ -110,8 +110,9 @@ def test_ids_are_below_the_sizes_and_places_are_those_of_the_main_input(kind):
     for n, value in enumerate(values):
         places = side.places(value)
         assert isinstance(places, Places)
-        if "source" in inputs:
-            assert len(places.lowest.names) == int(inputs["source"].mask[n].sum()) <= side.cost(side.encode(value))
+        if "source" in inputs:  # a question has the places of its picture
+            places_of = inputs.get("picture", inputs["source"])
+            assert len(places.lowest.names) == int(places_of.mask[n].sum()) <= side.cost(side.encode(value))
 
 
 @sources
@@ -181,9 +182,9 @@ def test_baselines_of_a_target_are_known(kind):
     from windlass.baseline import BASELINES
 
     assert kind.baselines
-    known = {*BASELINES, "nearest", None}  # None: a source has no such baseline
-    for other in SOURCES.values():
-        assert {other.instead.get(name, name) for name in kind.baselines} <= known
+    names = {other.instead.get(name, name) for other in SOURCES.values() for name in kind.baselines}
+    beside = {name for other in SOURCES.values() for name in other.beside}
+    assert (names | beside) - {None, "nearest", "most frequent tag"} <= BASELINES.keys()
 
 
 # -- both sides together

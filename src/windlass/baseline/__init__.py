@@ -7,7 +7,8 @@ text    copy                          the source
         letter by letter              each letter's most frequent counterpart, aligned by relative position
 label   most frequent                 the most frequent label
         bag of words                  logistic regression on tf-idf of unigrams and bigrams; for a pair of texts, on
-                                      shared words and words of either text alone
+                                      shared words and words of either text alone; for a question about a
+                                      picture, on the question: what can be answered without a look
 labels  most frequent                 the most frequent set of labels
 number  mean                          the mean of the training data
 tags    most frequent tag of a word   an unknown word gets the most frequent tag overall
@@ -15,6 +16,7 @@ tags    most frequent tag of a word   an unknown word gets the most frequent tag
         bag of words of each          tags of sentences: a bag of words per sentence
 tree    right-branching               with the most frequent labels, and every word's most frequent tag
         commonest tree of its length  the most frequent tree for the number of words
+        most frequent tag             of what is no text: the most frequent tag at every place
 any     nearest                       the target of the most similar training example, if sources have feature vectors
 """
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -31,6 +34,8 @@ from windlass.baseline.bag import BagOfWords, BagOfWordsTagger
 from windlass.baseline.hmm import HiddenMarkov
 from windlass.baseline.nearest import FILE as NEAREST_FILE
 from windlass.baseline.nearest import Nearest
+from windlass.baseline.places import NAME as FREQUENT_TAG
+from windlass.baseline.places import FrequentTag
 from windlass.baseline.text import (
     Baseline,
     TooLargeError,
@@ -51,7 +56,7 @@ from windlass.metrics import get_metric
 
 FILE = "baseline.json"
 _SavedAsJson = Baseline | BagOfWords | BagOfWordsTagger | HiddenMarkov | TreeBaseline
-AnyBaseline = _SavedAsJson | Nearest
+AnyBaseline = _SavedAsJson | Nearest | FrequentTag
 
 LONGEST_FOR_LETTERS = 40
 """Mean source length, in characters, up to which letter by letter is tried."""
@@ -75,16 +80,17 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "letter by letter": _letters,
     "bag of words": lambda train, lead: [BagOfWords.fit(train)],
     "bag of words of a pair": lambda train, lead: [BagOfWords.fit(train, pair=True)],
+    "bag of words of the question": lambda train, lead: [BagOfWords.fit(train, question=True)],
     "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
-    "most frequent tag": lambda train, lead: [],
     "guessed trees": lambda train, lead: tree_baselines(train),
 }
 """Fitting functions by the names that target sides use; one that does not apply to the data returns none. `lead` is the
 number of words of the lead baseline, if the task has one."""
 CLASSES: dict[str, type[_SavedAsJson]] = {
     "bag of words": BagOfWords,
+    "bag of words of the question": BagOfWords,
     "bag of words of each": BagOfWordsTagger,
     "hidden Markov model": HiddenMarkov,
     RIGHT: TreeBaseline,
@@ -112,9 +118,14 @@ def fit(
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
     fitted: list[AnyBaseline] = []
-    for name in filter(None, names):
+    for name in filter(None, (*names, *sides.source_side.beside)):
         try:
-            fitted += _nearest(train, source) if name == "nearest" else BASELINES[name](train, lead)
+            if name == "nearest":
+                fitted += _nearest(train, source)
+            elif name == FREQUENT_TAG:
+                fitted.append(FrequentTag.fit(train, partial(sides.source_side.split, sides.source)))
+            else:
+                fitted += BASELINES[name](train, lead)
         except TooLargeError as error:
             note(f"the baseline {name} is left out: {error}")
     return fitted
@@ -160,7 +171,8 @@ def save_baseline(folder: Path, baseline: AnyBaseline) -> None:
     if isinstance(baseline, Nearest):
         baseline.save(folder)
         return
-    save_checked(folder, FILE, json.dumps(asdict(baseline), ensure_ascii=False, indent=1).encode())
+    content = {name: value for name, value in asdict(baseline).items() if name != "split"}
+    save_checked(folder, FILE, json.dumps(content, ensure_ascii=False, indent=1).encode())
 
 
 def load_baseline(folder: Path, source: SourceSide | None = None) -> AnyBaseline | None:
@@ -178,6 +190,9 @@ def load_baseline(folder: Path, source: SourceSide | None = None) -> AnyBaseline
         content = read_json(saved)
         if not isinstance(content, dict):
             raise ValueError("not a JSON object")
+        if content["name"] == FREQUENT_TAG:
+            side = source or load_definition(folder)[1].source
+            return FrequentTag(str(content["tag"]), partial(side.split, side.options))
         baseline = TypeAdapter(CLASSES.get(content["name"], Baseline)).validate_python(content)
         if strange := content.keys() - asdict(baseline).keys():
             raise ValueError(f"unknown key {short(min(strange))}")

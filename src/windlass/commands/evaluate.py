@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, search_from_flags
+from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, say, search_from_flags
 from windlass.core.errors import WindlassError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def evaluate_command(
     from windlass.baseline.verdict import advise, judge
     from windlass.commands.tables import labels_table, metrics_table
     from windlass.core.wording import counted
+    from windlass.experiment.data import prepare_sources
     from windlass.experiment.run import baseline_metrics
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
@@ -77,7 +78,8 @@ def evaluate_command(
         raise WindlassError("--rows is for a language model: leave it out")
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
-    examples = read_file(first, file, over).examples
+    bundles, examples = prepare_sources(bundles, read_file(first, file, over).examples, say)
+    first = bundles[0]
     baseline = load_baseline(folder, first.sides.source)
     result = evaluate(bundles, examples, options)
     metrics = dict(result.metrics)

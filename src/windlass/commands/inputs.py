@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 from windlass.bundle import Bundle
 from windlass.commands.shared import data_options
 from windlass.core.errors import DataError, WindlassError, nearest
-from windlass.data import tables
+from windlass.data import folders, tables
 from windlass.data.examples import Value
 from windlass.data.files import STDIN, lines, undecoded
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions
-from windlass.data.sides import SourceSide
+from windlass.data.sides import CellError, SourceSide
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
 
 PORTION = 1000
 """Most inputs that are predicted at once."""
+FILES = 64
+"""The same of inputs that are files, which take longer."""
 
 Note = Callable[[str], None]
 
@@ -38,6 +40,7 @@ class Input(NamedTuple):
     line: int
     text: object
     value: Value
+    error: str | None = None  # why it cannot be read
 
 
 def input_options(bundle: Bundle, over: dict[str, Any]) -> DataOptions:
@@ -54,7 +57,7 @@ def input_options(bundle: Bundle, over: dict[str, Any]) -> DataOptions:
     return data_options(anew | over, bundle.recipe)
 
 
-def portions(items: Iterable[Input], live: bool) -> Iterator[list[Input]]:
+def portions(items: Iterable[Input], live: bool, size: int = PORTION) -> Iterator[list[Input]]:
     """Yield inputs in portions; `live`, all that are there so far, so that output does not wait for more input.
 
     >>> [len(part) for part in portions(iter([Input(1, "a", "a"), Input(2, "b", "b")]), live=False)]
@@ -62,7 +65,7 @@ def portions(items: Iterable[Input], live: bool) -> Iterator[list[Input]]:
     """
     if not live:
         each = iter(items)
-        while part := list(islice(each, PORTION)):
+        while part := list(islice(each, size)):
             yield part
         return
     queue: SimpleQueue[Input | BaseException | None] = SimpleQueue()
@@ -77,7 +80,7 @@ def portions(items: Iterable[Input], live: bool) -> Iterator[list[Input]]:
 
     Thread(target=fill, daemon=True).start()
     while True:
-        part, last = _ready(queue)
+        part, last = _ready(queue, size)
         if part:
             yield part
         if isinstance(last, BaseException):
@@ -86,19 +89,58 @@ def portions(items: Iterable[Input], live: bool) -> Iterator[list[Input]]:
             return
 
 
-def _ready(queue: SimpleQueue[Input | BaseException | None]) -> tuple[list[Input], Input | BaseException | None]:
+def _ready(
+    queue: SimpleQueue[Input | BaseException | None], size: int
+) -> tuple[list[Input], Input | BaseException | None]:
     """All inputs that are there, at least one; and what came last."""
     part: list[Input] = []
     item = queue.get()
     while isinstance(item, Input):
         part.append(item)
-        if len(part) == PORTION:
+        if len(part) == size:
             break
         try:
             item = queue.get_nowait()
         except Empty:
             break
     return part, item
+
+
+def read_files(
+    files: Iterable[str], side: SourceSide, options: DataOptions, asked: bool, note: Note, strip: bool = True
+) -> Iterator[Input]:
+    """Yield the inputs of several files, each of them one input, a table or lines; of a folder, all inputs in it.
+
+    >>> from windlass.data.sides.picture import PictureSource
+    >>> side, (red, *_) = PictureSource.tiny()
+    >>> [item.line for item in read_files([red, str(Path(red).parent)], side, DataOptions(), False, print)][:3]
+    [1, 1, 2]
+    """
+    for file in files:
+        path = Path(file)
+        if side.extensions and file != STDIN and _is_input(path, side, options):
+            yield _input(1, file, side.read, side, Path())
+        elif side.extensions and path.is_dir():
+            line = 0
+            for line, inside in enumerate(folders.walk(path, type(side)), 1):
+                yield _input(line, str(inside), side.read, side, Path())
+            if not line:
+                raise DataError(f"{file}: no {side.what}s in this folder: name another, or files")
+        else:
+            yield from read_inputs(file, side, options, asked, note, strip)
+
+
+def _is_input(path: Path, side: SourceSide, options: DataOptions) -> bool:
+    """Whether a file is an input itself, by its name or, if that tells nothing, by its bytes."""
+    if options.format != "auto" or tables.suffix(str(path)) in tables.ENDINGS:
+        return False
+    if side.holds(path):
+        return True
+    if not path.is_file() or path.suffix.lower() == ".txt":
+        return False
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return b"\0" in start and not start.startswith(b"\x1f\x8b") and start[:2] not in (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_inputs(
@@ -130,22 +172,33 @@ def read_inputs(
     else:
         numbered = lines(file, Findings(), options.encoding)
     where, folder = ("stdin", Path()) if file == STDIN else (file, Path(file).parent)
+    longest = options.max_length if side.textual else None
     for line, cells in rows or ():
-        texts = [_cut(f"{where}:{line}", _plain(cell), options.max_length, note) for cell in cells]
+        texts = [_cut(f"{where}:{line}", _plain(cell), longest, note) for cell in cells]
         given = texts[0] if len(texts) == 1 else tuple(texts)
-        yield Input(line, given, side.locate(side.options, side.read(side.options, given), folder))
+        yield _input(line, given, side.read, side, folder, where)
     for line, text in numbered:
         if undecoded(text):
             note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown")
             text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, options.max_length * side.texts, note))
+        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
         if side.texts > 1 and text and text.count("\t") != 1:
             raise WindlassError(f"line {line}: a pair is two texts separated by one tab, not {text[:60]!r}")
-        yield Input(line, text, side.locate(side.options, side.from_line(side.options, text), folder))
+        yield _input(line, text, side.from_line, side, folder, where)
 
 
-def _cut(where: str, text: object, longest: int, note: Note) -> object:
-    if not isinstance(text, str) or len(text) <= longest:
+def _input(
+    line: int, given: Any, read: Callable[[Any, Any], Value], side: SourceSide, folder: Path, where: str = ""
+) -> Input:
+    """An input, with its file found."""
+    try:
+        return Input(line, given, side.locate(side.options, read(side.options, given), folder))
+    except CellError as error:
+        return Input(line, given, "", f"{where}:{line}: {error}" if where else str(error))
+
+
+def _cut(where: str, text: object, longest: int | None, note: Note) -> object:
+    if longest is None or not isinstance(text, str) or len(text) <= longest:
         return text
     note(f"{where}: {len(text):,} characters, truncated to {longest:,}")
     return text[:longest]

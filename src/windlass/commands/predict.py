@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 @app.command("predict")
 def predict_command(
     folder: flags.Folder,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="a text file with one input per line, or a table; -: stdin")
-    ] = "-",
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="a text file with one input per line, or a table; pictures, clips, sounds, arrays, or a folder of "
+            "them; -: stdin",
+            show_default="-",
+        ),
+    ] = None,
     nbest: Annotated[int, typer.Option(metavar="N", min=1, help="outputs per input, separated by tabs")] = 1,
     json_: Annotated[bool, typer.Option("--json", help="a JSON object per line, with scores and attention")] = False,
     also: flags.Also = None,
@@ -62,8 +68,11 @@ def predict_command(
     parquet) the column that the model was trained on is read, or --source. A pair is two texts separated by a tab. A
     document is a line too: a text, or a JSON list of its sentences. A tagger also takes a CoNLL or CoNLL-U file and
     writes it with its own tags; it splits plain text into words and writes word/TAG.
+
+    A model of pictures, clips or sounds takes the files themselves, a folder of them, or their names, one per line. An
+    input that cannot be read is named on stderr and has a blank line; the exit code is then 1.
     """
-    from windlass.commands.inputs import input_options, portions, read_inputs
+    from windlass.commands.inputs import FILES, PORTION, input_options, portions, read_files
     from windlass.data import conll
     from windlass.data.files import STDIN
     from windlass.data.sides import SideOptions
@@ -90,21 +99,27 @@ def predict_command(
     if options is not None and options.width(nbest) > options.width(1):
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
     over = columns(source, None, None, format, second, header, separator, encoding)
-    shape = conll.form(file, format or "auto", SideOptions())
-    if shape is not None:
-        if bundles[0].task.target != "tags":
-            raise WindlassError(f"{file}: CoNLL files are for a model that tags; give this one lines of text")
-        _tag_columns(bundles, file, shape, over)
+    files = files or [STDIN]
+    shapes = [conll.form(file, format or "auto", SideOptions()) for file in files]
+    if any(shapes):
+        for file, shape in zip(files, shapes, strict=True):
+            if shape is None or bundles[0].task.target != "tags":
+                raise WindlassError(f"{files[0]}: CoNLL files are for a model that tags; give this one lines of text")
+            _tag_columns(bundles, file, shape, over)
         return
     asked = any(value is not None for value in (source, second, format, header, separator))
-    done = unknown = cut = unread = 0
+    done = unknown = cut = unread = failed = 0
     side, strip = bundles[0].sides.source, bundles[0].task.target != "tags"  # offsets refer to the line as it is
-    items = read_inputs(file, side, input_options(bundles[0], over), asked, say, strip)
+    items = read_files(files, side, input_options(bundles[0], over), asked, say, strip)
     with closed_pipe_is_the_end():
-        for part in portions(items, live=file == STDIN):
+        for part in portions(items, live=STDIN in files, size=FILES if side.extensions else PORTION):
             values = [item.value for item in part]
             for item, prediction in zip(part, predict(bundles, values, options, nbest, first_key=done), strict=True):
                 done += 1
+                if item.error or prediction.error:
+                    failed += 1
+                    prediction = replace(prediction, error=item.error or prediction.error)
+                    say(str(prediction.error))
                 unread += prediction.places.unread > 0
                 cut += not prediction.finished
                 unknown += bool(prediction.unknown)
@@ -118,6 +133,9 @@ def predict_command(
         say(f"{cut} of {done} outputs were cut off at the length limit")
     if unread and not json_:
         say(f"{unread} of {done} documents are longer than the model reads: see `unread` in --json")
+    if failed:
+        say(f"{failed} of {done} inputs cannot be read")
+        raise typer.Exit(1)
 
 
 def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, over: dict[str, Any]) -> None:

@@ -370,3 +370,4 @@ class Prediction:
     unknown: tuple[str, ...] = ()  # what in the input the model has never seen
     finished: bool = True  # False where the length limit cut a text off
     alternatives: tuple[Prediction, ...] = ()  # the rest of the n-best list
+    error: str | None = None  # why there is no answer: the input cannot be read

@@ -59,7 +59,7 @@ def frozen(value: Any) -> Value:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a file, counted from 1 (in a parquet file, a row).
+    """A line of a file, counted from 1 (in a parquet file, a row); 0 for a file that is one example.
 
     >>> str(Place("pairs.tsv", 3))
     'pairs.tsv:3'
@@ -69,7 +69,7 @@ class Place:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True)

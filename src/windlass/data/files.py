@@ -48,6 +48,8 @@ def existing(path: str | Path) -> Path:
             return found
         if found.is_dir():
             raise DataError(f"{path}: this is a folder; name a file in it")
+        if found.exists():
+            raise DataError(f"{path}: a pipe can be read only once; read it as stdin: name - and use < or |")
         siblings = sorted(p.name for p in found.parent.iterdir()) if found.parent.is_dir() else None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened ({error}); check the name and its permissions") from error

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from windlass.core.errors import DataError
 from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
-from windlass.data import conll, tables, treebank
+from windlass.data import conll, folders, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Value, as_text
 from windlass.data.files import check_encoding, undecoded
 from windlass.data.findings import Action, Finding, Findings, tally
@@ -26,7 +26,8 @@ from windlass.data.sniff import SEPARATORS
 from windlass.data.store import Keep
 
 DataPath = str | Path | Sequence[str | Path]
-"""A file; or two line-parallel ones (and a third with alignments), as a sequence or "train.en,train.de"."""
+"""A file; two line-parallel ones (and a third with alignments), as a sequence or "train.en,train.de"; or a folder of
+pictures, clips, sounds or arrays, whose folders are labels."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROL_BUT_SPACE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tabs and line breaks
@@ -87,7 +88,8 @@ class DataOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         if self.second is not None:
-            yield Needs("source pair", f"{at}.second is for a source of kind pair, not <source>: leave it out")
+            two = ("source pair", "source question")
+            yield Needs(two, f"{at}.second is for a source of kind pair or question, not <source>: leave it out")
         for name in ("history", "speaker"):
             if getattr(self, name) is not None:
                 yield Needs("task turns", f"{at}.{name} is for dialogs: leave it out, or set task: reply")
@@ -281,7 +283,10 @@ def read(
     """
     options, sides = options or DataOptions(), sides or SideOptions()
     found, notes = Findings(strict=options.strict), list[str]()
-    if isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
+    if folders.is_folder(path):
+        name, format = str(path), "folder"
+        examples = keep(folders.examples(name, sides, found, notes))
+    elif isinstance(path, str | Path) and treebank.is_treebank(str(path), options.format):
         name, format = str(path), "trees"
         examples = keep(treebank.examples(name, options, sides, found, notes))
     elif isinstance(path, str | Path) and (form := conll.form(str(path), options.format, sides)):
@@ -298,6 +303,8 @@ def read(
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:
     skipped = [f for f in entries if f.action == "skipped"]
+    if not skipped and format == "folder":
+        return "no such files in folders named after labels: check the task, and that each label has a folder"
     if not skipped:
         return "no line but the header; give at least one example"
     hint = ""

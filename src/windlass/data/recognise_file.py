@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from statistics import mean
 
 from windlass.core.errors import DataError
-from windlass.data import conll, tables, treebank
+from windlass.data import conll, folders, tables, treebank
+from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.files import lines
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, DataPath
-from windlass.data.recognise import ColumnSample, Recognised, columns_for, recognise
-from windlass.data.sides import SideOptions
+from windlass.data.recognise import columns_for, recognise
+from windlass.data.recognise_source import FILE_TASKS
+from windlass.data.sides import SOURCES, SideOptions
 from windlass.data.sniff import SAMPLE, find_separator
 
 TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances")
@@ -52,13 +55,13 @@ def samples(path: DataPath, options: DataOptions) -> list[ColumnSample]:
     rows = [cells for _, cells in islice(sheet.read(columns), SAMPLE)]
     keys = list(columns)
     return [
-        ColumnSample(number, name or None, [row[key] for row in rows])
+        ColumnSample(number, name or None, [row[key] for row in rows], Path(paths[0]).parent)
         for number, (name, key) in enumerate(zip(names, keys, strict=True), 1)
     ]
 
 
 def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
-    """Recognise the task of a file.
+    """Recognise the task of a file, or of a folder whose folders are labels.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "opinions.txt"
@@ -66,6 +69,8 @@ def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
     >>> recognise_file(path, DataOptions())
     Recognised(task='classify', data={'format': 'labelled'}, reason='its lines begin with __label__', alternatives=())
     """
+    if folders.is_folder(path):
+        return _recognise_folder(Path(str(path)))
     paths = tables.several(path)
     name = paths[0]
     if len(paths) > 1:
@@ -107,11 +112,30 @@ def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, targ
     """
     paths = tables.several(path)
     special = options.format in ("parallel", "conll", "conllu", "trees", "labelled")
-    if len(paths) > 1 or special or treebank.is_treebank(paths[0], options.format):
+    if len(paths) > 1 or special or folders.is_folder(path) or treebank.is_treebank(paths[0], options.format):
         return {}
     if conll.form(paths[0], options.format, sides):
         return {}
-    return columns_for(target, sides.source_side.texts, samples(path, options))
+    return columns_for(target, sides.source_side.texts, samples(path, options), sides.source.kind)
+
+
+def _recognise_folder(folder: Path) -> Recognised:
+    kind, counts = folders.kind_of(folder)
+    told = ", ".join(f"{label} {count:,}" for label, count in counts.most_common(3))
+    what = f"{SOURCES[kind].what}s ({told}{' ...' if len(counts) > 3 else ''})"
+    if len(counts) < 2:
+        raise DataError(
+            f"{folder}: one folder of {what}, and there is nothing to tell apart: add those of other labels"
+        )
+    task = FILE_TASKS[kind].label
+    frames = kind == "video" and not any(map(SOURCES["video"].extensions.__contains__, _endings(folder)))
+    return Recognised(
+        task, {}, f"its folders are {len(counts)} labels of {what}", ("classify-picture",) if frames else ()
+    )
+
+
+def _endings(folder: Path) -> set[str]:
+    return {path.suffix.lower() for path in folders.walk(folder, SOURCES["video"])}
 
 
 def _recognise_text(texts: Sequence[str]) -> Recognised | None:

@@ -29,12 +29,18 @@ target tgt trg output label gold_label gold class category sentiment polarity in
 spam emotion stance judgment judgement entailment entailment_judgment labels categories topics tags tag pos upos xpos
 ner pos_tags ner_tags pronunciation ipa xsampa x-sampa sampa arpabet phonemes phones phonetic transcription
 transliteration translation summary headline reply response answer score relatedness relatedness_score similarity
-rating stars grade y german french spanish devanagari aussprache prononciation klasse kategorie etiqueta
+rating stars grade caption captions transcript y german french spanish devanagari aussprache prononciation klasse
+kategorie etiqueta
 """.split()
 ID_NAMES = "id idx index uid uuid guid key nr no num row line file url date".split()
+FILE_NAMES = """
+image img picture photo foto bild clip video audio sound recording wav path filename file_name filepath file_path
+image_path img_path photo_path picture_path clip_path video_path audio_path sound_path wav_path image_file audio_file
+""".split()
 OTHER_NAMES = "split set fold freq frequency count weight length author user notes".split()
-_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *OTHER_NAMES))
+_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES))
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
+_ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
 
 
@@ -131,6 +137,8 @@ def _unlike(cell: str, below: Sequence[str]) -> str | None:
 
     if differ(lambda text: not is_number(text)):
         return "numbers"
+    if differ(lambda text: _ENDING.search(text) is None):
+        return "names of files"
     counts, letters = Counter(below), set("".join(below))
     if len(below) >= 20 and cell not in counts and len(counts) <= len(below) / 10 and min(counts.values()) > 1:
         return f"{len(counts)} labels"

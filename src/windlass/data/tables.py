@@ -88,7 +88,7 @@ def several(path: DataPath) -> list[str]:
     if not isinstance(path, str | Path):
         return [str(p) for p in path]
     text = str(path)
-    return text.split(",") if "," in text and not Path(text).is_file() else [text]
+    return text.split(",") if "," in text and not Path(text).exists() else [text]
 
 
 def suffix(name: str) -> str:

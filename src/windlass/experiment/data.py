@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.wording import counted
+from windlass.data.column_sample import ColumnSample
 from windlass.data.doctor import Report
-from windlass.data.examples import Example, Value, expand, frozen
+from windlass.data.examples import Example, Place, Value, expand, frozen
 from windlass.data.findings import Finding
 from windlass.data.frames import Columns, Frame, as_frame, pick_columns, read_columns
 from windlass.data.readers import DataOptions, ReadResult
-from windlass.data.recognise import ColumnSample, columns_for
+from windlass.data.recognise import columns_for
 from windlass.data.sides import CellError, SideOptions
+from windlass.data.sides.base import Track
 from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
@@ -55,7 +59,8 @@ def read_data(recipe: Recipe) -> Data:
     examples = joined_views([result.examples for result in train])
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
-    train_part, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None)
+    held_out_by = sides_of(recipe).source_side.held_out_by
+    train_part, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None, held_out_by)
     return Data(_expanded(train_part), held if isinstance(held, View) else tuple(held), report)
 
 
@@ -97,8 +102,9 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
         return recipe
     if frame.rows and "source" in wanted and not any(wanted.values()):
         cells = zip(*frame.rows[:SAMPLE], strict=True)
-        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(frame.names, cells, strict=True), 1)]
-        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples)
+        named = zip(frame.names, cells, strict=True)
+        samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
+        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind)
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
 
@@ -145,7 +151,7 @@ def describe_skipped(findings: Sequence[Finding]) -> str | None:
     first = min(skipped, key=lambda finding: finding.line)
     counts = Counter(finding.kind for finding in skipped).most_common()
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts)
-    return f"skipped {kinds}; first is {first.file}:{first.line}: {first.what}"
+    return f"skipped {kinds}; first is {Place(first.file, first.line)}: {first.what}"
 
 
 def as_examples(data: Any, name: str, recipe: Recipe) -> ReadResult:
@@ -190,8 +196,47 @@ def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
     if dev is not None:
         second = as_examples(dev, "dev", recipe)
         return Data(_expanded(first.examples), second.examples, reader.survey([first], [second]))
-    train_part, held = reader.split(first.examples, recipe.data.dev_fraction, recipe.train.chunk is not None)
+    whole, by = recipe.train.chunk is not None, sides_of(recipe).source_side.held_out_by
+    train_part, held = reader.split(first.examples, recipe.data.dev_fraction, whole, by)
     return Data(_expanded(train_part), tuple(held), reader.survey([first]))
+
+
+def prepare_sources(
+    bundles: Sequence[Bundle],
+    examples: Sequence[Example],
+    note: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+    track: Track = lambda numbers, count, what: numbers,
+) -> tuple[list[Bundle], Sequence[Example]]:
+    """Compute the features of examples to evaluate on, and leave out those that cannot be read.
+
+    Both are noted; with `warn`, the latter there.
+
+    >>> from windlass.data import Sides
+    >>> one = Example("ab", ("ba",), None, Place("pairs.tsv", 1))
+    >>> prepare_sources([Bundle.new(Recipe(), Sides.tiny())], [one], print)[1] == [one]
+    True
+    """
+    prepared, failed = [], dict[Value, str]()
+    for bundle in bundles:
+        source, why = bundle.sides.source.prepare((e.source for e in examples), note, track, new=False)
+        prepared.append(replace(bundle, sides=replace(bundle.sides, source=source)))
+        failed |= why
+    return prepared, without(examples, failed, warn or note)
+
+
+def without(examples: Sequence[Example], failed: Mapping[Value, str], note: Callable[[str], None]) -> Sequence[Example]:
+    """Leave out the examples whose source cannot be read, and note it.
+
+    >>> one = Example("gone.jpg", ("cat",), None, Place("photos.csv", 1))
+    >>> without([one], {"gone.jpg": "gone.jpg: no such file"}, print)
+    left out 1 input that cannot be read; first is gone.jpg: no such file
+    []
+    """
+    if not failed:
+        return examples
+    note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
+    return [e for e in examples if e.source not in failed]
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from windlass.core.errors import DataError
 from windlass.core.fitting import Gives
+from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
 from windlass.data.frames import Frame
-from windlass.data.recognise import ColumnSample, Recognised, recognise
+from windlass.data.recognise import recognise
 from windlass.data.recognise_file import chosen, known_columns, recognise_file
 from windlass.data.sniff import SAMPLE
 from windlass.experiment.data import sides_of
@@ -78,7 +79,8 @@ def recognise_frame(
         found = Recognised("lm", {}, "it holds texts alone")
     else:
         cells = ([row[n] if n < len(row) else None for row in frame.rows[:SAMPLE]] for n in range(width))
-        samples = [ColumnSample(n, *column) for n, column in enumerate(zip(names, cells, strict=True), 1)]
+        named = zip(names, cells, strict=True)
+        samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
         if frame.names is None and width == 2:
             columns = {"source": 1, "target": 2, **columns}  # pairs have an order
         try:

@@ -16,6 +16,7 @@ from windlass.baseline import AnyBaseline, best_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
 from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
 from windlass.core.errors import DataError, TrainingError, WindlassError
+from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
 from windlass.data.examples import Example, group
@@ -25,9 +26,10 @@ from windlass.data.sides import TARGETS, Sides, SourceSide
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
-from windlass.experiment.data import Data, fingerprint, sides_of
+from windlass.experiment.data import Data, fingerprint, sides_of, without
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
+from windlass.inference.info import OUTCOME
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
 from windlass.recipe import Recipe, merge, parse
@@ -198,7 +200,7 @@ def run(
         if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
         baseline = _choose_baseline(recipe, data, observer.note, sides.source)
-    _open_folder(out, bundle, data, baseline, resume)
+    _open_folder(out, bundle, data, baseline, resume, device)
     if message := _describe_unknown(sides, data.dev):
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
@@ -207,8 +209,8 @@ def run(
         observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
     metric = recipe.choose_by or bundle.task.metric
-    processes = _count_processes(bundle, loader, out, observer.note, resume, device)
     try:
+        processes = _count_processes(bundle, loader, out, observer.note, resume, device)
         with gradient_workers(model, out, processes, recipe.seed) as compute_gradients:
             trainer = Trainer(
                 model,
@@ -243,7 +245,7 @@ def run(
         beside = baseline_metrics(baseline, recipe.task, data.dev)
     content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
-    atomic_write(folder / "outcome.json", json.dumps(content, indent=1).encode())
+    atomic_write(out / OUTCOME, json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
 
 
@@ -255,11 +257,10 @@ def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, D
     bundle = replace(bundle, sides=replace(bundle.sides, source=source))
     if not failed:
         return bundle, data
-    first = next(iter(failed.values()))
-    observer.note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {first}")
-    train, dev = ([e for e in part if e.source not in failed] for part in (data.train, data.dev))
+    train = without(data.train, failed, observer.note)
+    dev = without(data.dev, failed, lambda text: None)
     if not train or not dev:
-        raise DataError(f"no {'dev' if train else 'training'} data left: {first}")
+        raise DataError(f"no {'dev' if train else 'training'} data left: {next(iter(failed.values()))}")
     return bundle, replace(data, train=train, dev=dev)
 
 
@@ -279,7 +280,7 @@ def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], 
     seed, sides, chunk = bundle.recipe.seed, bundle.sides, bundle.recipe.train.chunk
     if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
-        encoded = sides.store(map(sides.encode_example, train), disk)
+        encoded = sides.store((sides.encode_example(e) for e in train if sides.target.can_learn(e.target)), disk)
         return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
     return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
@@ -289,6 +290,9 @@ def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundl
     """The bundle with a training length that suits the data, and its loader."""
     recipe, (loader, count) = bundle.recipe, _loaders(bundle, train)
     options = recipe.train
+    if options.chunk is None and (rare := len(train) - count):
+        kept = f"the {len(bundle.sides.target)} most frequent labels are kept"
+        note(f"left out {counted(rare, 'example')} of training: {kept} (target.most)")
     if options.auto and count:
         what = "examples" if options.chunk is None else f"chunks of {options.chunk} tokens"
         options, reason = scale_training(options, count, lambda tokens: loader(tokens).batches(0), what)
@@ -302,13 +306,24 @@ def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: 
     """Estimate the run and choose its number of processes; a resumed run keeps its own."""
     options, path = bundle.recipe.train, out / "training" / "processes.json"
     if resume and options.processes == "auto" and path.is_file():
-        return int(json.loads(path.read_text())["processes"])
+        return int(_recorded(path, "processes", int, "delete it, and their number is chosen anew"))
     expected = estimate(bundle.model, loader, options, device)
     if not resume:
         note(expected.render())
     count = choose_processes(bundle, loader, out, device, expected.total, note)
     atomic_write(path, json.dumps({"processes": count}).encode())
     return count
+
+
+def _recorded(path: Path, key: str, kind: type, remedy: str) -> Any:
+    """What a run noted in one of its files."""
+    try:
+        value = read_json(path.read_bytes())[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        value = None
+    if type(value) is not kind:
+        raise TrainingError(f"{path}: missing or damaged: {remedy}")
+    return value
 
 
 def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
@@ -349,7 +364,7 @@ def check_folder(out: Path, resume: bool) -> None:
     Traceback (most recent call last):
     windlass.core.errors.TrainingError: ...: exists and is not empty: choose another --out; nothing was changed
     """
-    begun = (out / "training").is_dir()
+    begun = (out / "training" / "data.json").exists()
     if resume and not begun:
         raise TrainingError(f"{out}: no run to resume: drop --resume to start one")
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -358,13 +373,13 @@ def check_folder(out: Path, resume: bool) -> None:
 
 
 def _open_folder(
-    out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool
+    out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool, device: str
 ) -> None:
     """Write the definition of a new run, or check that a resumed run still has the same data."""
     sha256 = fingerprint(data, bundle.recipe)
     about = out / "training" / "data.json"
     if resume:
-        if json.loads(about.read_text())["sha256"] != sha256:
+        if _recorded(about, "sha256", str, "restore it, or train with another --out") != sha256:
             raise TrainingError(f"{out}: the data changed since the run began: restore it or start a new run")
         save_definition(out, bundle.recipe, bundle.sides)
         return
@@ -376,7 +391,7 @@ def _open_folder(
         save_baseline(out, baseline)
     content = {"sha256": sha256, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
     atomic_write(about, json.dumps(content, indent=1).encode())
-    atomic_write(out / "training" / "environment.json", json.dumps(environment(), indent=1).encode())
+    atomic_write(out / "training" / "environment.json", json.dumps(environment(device), indent=1).encode())
 
 
 def _choose_baseline(

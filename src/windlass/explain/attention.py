@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from windlass.bundle import Bundle
-from windlass.core.errors import WindlassError
+from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
@@ -35,6 +35,8 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
     if target is not None and search is not None:
         raise WindlassError("search options have no use where the target is given: leave one of them out")
     prediction = score(bundle, [(text, target)])[0] if target is not None else predict([bundle], [text], search)[0]
+    if prediction.error:
+        raise DataError(prediction.error)
     return replace(prediction, alternatives=())
 
 

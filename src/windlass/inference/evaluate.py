@@ -53,6 +53,8 @@ def evaluate(
     if not questions:
         raise DataError("no examples to evaluate on")
     predictions = predict(bundles, [e.source for e in questions], options)
+    if (bad := next((p.error for p in predictions if p.error), None)) is not None:
+        raise DataError(bad)
     metrics = task.score([p.text for p in predictions], [e.targets for e in questions])
     if task.likelihood_metrics:
         forced = _forced_metrics(bundles, questions)

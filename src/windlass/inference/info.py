@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from windlass.bundle import Bundle
+from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
 
+OUTCOME = "training/outcome.json"
+"""What a run writes when it ends."""
 SHOWN, LONGEST = 6, 20
 """Labels that are named, the most frequent of the training data first, and characters of each."""
 
@@ -34,7 +37,9 @@ def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "task": bundle.task.name,
         "about": bundle.task.about,
-        "source": _side(source.options, source.sizes.get("source", 0)),
+        "source": _side(
+            source.options, source.sizes.get("source", 0), unit="symbols" if source.textual else "numbers per place"
+        ),
         "target": _side(target.options, len(target), labels),
         "labels": labels or None,
         "encoder": _network(recipe.model.encoder.model_dump(mode="json")),
@@ -57,7 +62,7 @@ def _training(bundle: Bundle, folder: Path | None) -> dict[str, Any]:
     )
     packages = environment.get("packages", {})
     return {
-        "baseline": outcome.get("baseline"),
+        "baseline": None if folder is None else read_baseline_metrics(folder),
         "baseline_name": outcome.get("baseline_name"),
         "files": list(bundle.recipe.data.train) or None,
         "train_examples": data.get("train"),
@@ -73,6 +78,31 @@ def _training(bundle: Bundle, folder: Path | None) -> dict[str, Any]:
     }
 
 
+def read_baseline_metrics(folder: Path) -> dict[str, float] | None:
+    """The baseline's dev metrics, as the run that ended in a folder, or `save_baseline_metrics`, wrote them.
+
+    >>> read_baseline_metrics(Path("/nowhere"))
+    """
+    found = _read(folder / OUTCOME).get("baseline")
+    if not isinstance(found, dict) or not all(type(value) in (int, float) for value in found.values()):
+        return None
+    return found
+
+
+def save_baseline_metrics(folder: Path, name: str, metrics: Mapping[str, float]) -> None:
+    """Write the baseline's dev metrics to the folder of a model that is saved without its run.
+
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> save_baseline_metrics(folder, "copy", {"cer": 90.0})
+    >>> read_baseline_metrics(folder)
+    {'cer': 90.0}
+    """
+    (folder / OUTCOME).parent.mkdir(parents=True, exist_ok=True)
+    content = {"baseline": dict(metrics), "baseline_name": name}
+    atomic_write(folder / OUTCOME, json.dumps(content, indent=1).encode())
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -81,14 +111,14 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _side(options: Any, size: int, labels: Sequence[str] = ()) -> str:
+def _side(options: Any, size: int, labels: Sequence[str] = (), unit: str = "symbols") -> str:
     """A side in words: its kind, its tokens, and the size of its vocabulary or its first labels."""
     tokens = getattr(getattr(options, "each", options), "tokens", None)  # each: of a pair
     kind = options.kind if tokens is None else f"{options.kind} of {tokens.kind}"
     if labels:
         named = ", ".join(label if len(label) <= LONGEST else f"{label[:LONGEST]}..." for label in labels[:SHOWN])
         return f"{kind}, {len(labels):,} in all: {named}{' ...' if len(labels) > SHOWN else ''}"
-    return f"{kind}, {size:,} symbols" if size > 1 else kind
+    return f"{kind}, {size:,} {unit}" if size > 1 else kind
 
 
 def _network(options: dict[str, Any]) -> str:

@@ -36,6 +36,7 @@ def predict(
 ) -> list[Prediction]:
     """Return a prediction for every input, in order; a blank one for a blank input. Several bundles are an ensemble.
 
+    An input that cannot be read, such as a damaged picture, has a blank prediction with its `error`.
     `first_key` is the number of the first input: samples do not depend on how inputs are split into calls.
 
     >>> from windlass.data import Sides
@@ -57,11 +58,21 @@ def predict(
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
     inputs = [first.sides.read(text) for text in texts]
     numbers = [n for n, value in enumerate(inputs) if not first.sides.source.blank(value)]
+    size = first.sides.source.portion([inputs[n] for n in numbers])
+    if len(numbers) > size:
+        starts = range(0, len(texts), size)
+        parts = (texts[start : start + size] for start in starts)
+        each = [predict(bundles, part, options, nbest, batch_tokens, first_key + n)
+                for n, part in zip(starts, parts, strict=True)]  # fmt: skip
+        return [prediction for part in each for prediction in part]
+    bundles, failed = _with_features(bundles, [texts[n] for n in numbers])
+    first, numbers = bundles[0], [n for n in numbers if inputs[n] not in failed]
     encoded = [b.sides.encode_all([b.sides.read(texts[n]) for n in numbers]) for b in bundles]
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    predictions = [Prediction("", first.sides.target.no_answer)] * len(texts)  # of blank inputs
+    nothing = Prediction("", first.sides.target.no_answer)  # of blank inputs
+    predictions = [replace(nothing, error=failed.get(value)) for value in inputs]
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
     if batch_tokens is None and options is not None:
         # enough hypotheses to be efficient, few enough that their logits stay in cache
@@ -83,6 +94,16 @@ def predict(
         for row, prediction in zip(rows, _predictions(first, values, members, ranked), strict=True):
             predictions[numbers[row]] = prediction
     return predictions
+
+
+def _with_features(bundles: Sequence[Bundle], texts: Sequence[Value]) -> tuple[list[Bundle], dict[Value, str]]:
+    """The bundles with the features of some inputs at hand, and why some inputs cannot be read."""
+    found, failed = [], dict[Value, str]()
+    for bundle in bundles:
+        source, why = bundle.sides.source.loaded([bundle.sides.read(text) for text in texts])
+        found.append(replace(bundle, sides=replace(bundle.sides, source=source)))
+        failed |= why
+    return found, failed
 
 
 def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:

@@ -21,7 +21,7 @@ from torch import nn
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Answer, Hypothesis, Padded, Places
 from windlass.data.encoded import Arrays
-from windlass.data.examples import Example, Value
+from windlass.data.examples import Example, Value, as_text
 from windlass.data.tokenizer import Tokenizer
 
 Json = dict[str, Any]
@@ -154,8 +154,19 @@ class SourceSide(Side):
     separated: ClassVar[str] = "both are separated by spaces"
     instead: ClassVar[Mapping[str, str | None]] = {}
     """Baselines that this source has in the place of those that a target names; None: no such baseline."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Baselines that this source has beside those of the target."""
     end_mark: bool = False
     """Whether the last place is the end mark."""
+    extensions: ClassVar[frozenset[str]] = frozenset()
+    """Endings of the files that hold a value each, in lower case; none if values are not read from files."""
+    what: ClassVar[str] = "text"
+    """What a user calls one value."""
+
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Whether a file, by its name, holds a value."""
+        return path.suffix.lower() in cls.extensions
 
     @classmethod
     def from_line(cls, options: Any, line: str) -> Value:
@@ -163,9 +174,19 @@ class SourceSide(Side):
         return cls.read(options, line)
 
     @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """The inputs in what a user gives to predict from, if it is neither texts nor a table."""
+        return None
+
+    @classmethod
     def locate(cls, options: Any, value: Value, folder: Path) -> Value:
         """The value with its files found, whose names are relative to `folder`; a `CellError` if one is missing."""
         return value
+
+    @classmethod
+    def held_out_by(cls, value: Value) -> str:
+        """What must not be in both training and dev data: the source itself, or what several sources share."""
+        return as_text(value)
 
     @classmethod
     def columns(cls, value: Value) -> tuple[str, ...]:
@@ -196,9 +217,20 @@ class SourceSide(Side):
         return None
 
     def prepare(
-        self, values: Iterable[Value], note: Callable[[str], None], track: Track
+        self, values: Iterable[Value], note: Callable[[str], None], track: Track, new: bool = True
     ) -> tuple[Self, dict[Value, str]]:
-        """Compute what encoding needs, once, for all values. Returns the side, and why some values cannot be read."""
+        """Compute what encoding needs, once, for all values. Returns the side, and why some values cannot be read.
+
+        Unless `new`, a store that the options name is used only if it is there.
+        """
+        return self, {}
+
+    def portion(self, values: Sequence[Value]) -> int:
+        """How many of some values fit into memory at once, encoded."""
+        return max(1, len(values))
+
+    def loaded(self, values: Iterable[Value]) -> tuple[Self, dict[Value, str]]:
+        """The side with the features of some values at hand, and why some values cannot be read."""
         return self, {}
 
     def encode_all(self, values: Sequence[Value]) -> list[Arrays]:
@@ -306,6 +338,10 @@ class TargetSide(Side):
     def symbols_in(cls, value: Value) -> Sequence[str]:
         """The labels or tags of a value, which a report counts; none of a text or a number."""
         return ()
+
+    def can_learn(self, value: Value) -> bool:
+        """Whether training can use a value; one of a label that is not kept is left out."""
+        return True
 
     @classmethod
     def mark_spans(cls, values: Iterable[Value]) -> bool:

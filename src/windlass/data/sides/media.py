@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,6 +29,8 @@ from windlass.media.store import FeatureStore, cache_folder
 
 PORTION = 32
 """Files that are read at once."""
+AT_HAND = 256
+"""Files whose features are in memory at once, if there is no store of them."""
 
 
 class MediaOptions(Options):
@@ -43,6 +45,31 @@ class MediaOptions(Options):
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
         yield Gives(f"{at} features")
+
+
+class FeaturesInMemory:
+    """Features of some files, as a `FeatureStore` has them.
+
+    >>> features = FeaturesInMemory({"cat.jpg": np.ones((3, 2))})
+    >>> features.read(features.find("cat.jpg")).shape
+    (3, 2)
+    """
+
+    def __init__(self, rows: Mapping[str, NDArray[Any]]):
+        self._rows, self._numbers = list(rows.values()), {key: n for n, key in enumerate(rows)}
+
+    def key(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+    def find(self, key: str) -> tuple[int, int] | None:
+        """Where the rows of a file are; None if they are not there."""
+        number = self._numbers.get(key)
+        return None if number is None else (number, len(self._rows[number]))
+
+    def read(self, at: tuple[int, int]) -> NDArray[Any]:
+        """The rows of a file."""
+        return self._rows[at[0]]
 
 
 class Reader:
@@ -74,14 +101,12 @@ class MediaSource(SourceSide):
     textual = False
     instead = NOT_OF_TEXT
     separated = "give one tag each"
-    extensions: ClassVar[frozenset[str]]
     what: ClassVar[str] = "file"
-    """What a user calls one of them."""
 
     options: Any
     shape: tuple[int, ...]  # of a place, as it is stored
     identity: str  # of the reader
-    held: FeatureStore | None = field(default=None, compare=False)  # not saved
+    held: FeatureStore | FeaturesInMemory | None = field(default=None, compare=False)  # not saved
 
     @classmethod
     @abstractmethod
@@ -112,6 +137,15 @@ class MediaSource(SourceSide):
         return os.fspath(cell).strip()
 
     @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """The name of a file, or a list in which there are other things than texts."""
+        if isinstance(data, str | os.PathLike):
+            return [data]
+        if isinstance(data, list | tuple) and any(isinstance(item, os.PathLike) for item in data):
+            return list(data)
+        return None
+
+    @classmethod
     def locate(cls, options: Any, value: Value, folder: Path) -> Value:
         path = Path(folder) / value
         if value.strip() and not path.exists():
@@ -127,12 +161,10 @@ class MediaSource(SourceSide):
         return {"source": self.shape[-1]}
 
     def prepare(
-        self, values: Iterable[Value], note: Callable[[str], None], track: Track
+        self, values: Iterable[Value], note: Callable[[str], None], track: Track, new: bool = True
     ) -> tuple[Self, dict[Value, str]]:
         """Compute the features that the store lacks. Returns the side with its store, and files that are unreadable."""
-        reader = self.reader
-        folder = Path(self.options.store) if self.options.store else cache_folder(reader.identity)
-        store = FeatureStore(folder, reader.identity, reader.shape, reader.dtype)
+        store = self.store(new)
         failed: dict[Value, str] = {}
         missing: dict[str, Value] = {}
         for value in dict.fromkeys(values):
@@ -144,7 +176,7 @@ class MediaSource(SourceSide):
             if store.find(key) is None:
                 missing.setdefault(key, value)
         if missing:
-            note(f"features of {counted(len(missing), self.what)} are computed once and kept in {folder}")
+            note(f"features of {counted(len(missing), self.what)} are computed once and kept in {store.folder}")
         pairs = list(missing.items())
         for start in track(range(0, len(pairs), PORTION), -(-len(pairs) // PORTION), f"reading {self.what}s"):
             part = pairs[start : start + PORTION]
@@ -154,6 +186,35 @@ class MediaSource(SourceSide):
                 else:
                     store.add(key, rows)
         return replace(self, held=store), failed
+
+    def store(self, new: bool = True) -> FeatureStore:
+        """The store that the options name, or else the one in the user's cache."""
+        reader, named = self.reader, self.options.store
+        folder = Path(named) if named and (new or Path(named).is_dir()) else cache_folder(reader.identity)
+        return FeatureStore(folder, reader.identity, reader.shape, reader.dtype)
+
+    def portion(self, values: Sequence[Value]) -> int:
+        return max(1, len(values)) if self._has(values) else AT_HAND
+
+    def _has(self, values: Iterable[Value]) -> bool:
+        """Whether the store has the features of all values."""
+        held = self.held
+        return held is not None and all(os.path.exists(v) and held.find(held.key(v)) is not None for v in values)
+
+    def loaded(self, values: Iterable[Value]) -> tuple[Self, dict[Value, str]]:
+        different = list(dict.fromkeys(values))
+        if self._has(different):
+            return self, {}
+        rows: dict[str, NDArray[Any]] = {}
+        failed: dict[Value, str] = {}
+        for start in range(0, len(different), PORTION):
+            part = different[start : start + PORTION]
+            for value, found in zip(part, self._rows(part), strict=True):
+                if isinstance(found, MediaError):
+                    failed[value] = str(found)
+                else:
+                    rows[value] = found
+        return replace(self, held=FeaturesInMemory(rows)), failed
 
     def _rows(self, paths: Sequence[str]) -> list[NDArray[Any] | MediaError]:
         """The rows of files, or why there are none."""

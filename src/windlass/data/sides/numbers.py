@@ -57,6 +57,8 @@ class NumbersSource(SourceSide):
     instead = NOT_OF_TEXT
     unit = "steps"
     separated = "give one tag a step"
+    extensions = frozenset(ENDINGS) - {".txt"}
+    what = "array"
 
     options: NumbersOptions
     mean: tuple[float, ...]
@@ -92,6 +94,14 @@ class NumbersSource(SourceSide):
         return value
 
     @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """One vector, or one file. The first axis of everything else counts inputs."""
+        if isinstance(data, np.ndarray) and data.ndim == 1:
+            data = data.tolist()
+        flat = isinstance(data, list | tuple) and data and all(isinstance(n, int | float | np.number) for n in data)
+        return [data] if flat or isinstance(data, str) else None
+
+    @classmethod
     def locate(cls, options: NumbersOptions, value: Value, folder: Path) -> Value:
         if not isinstance(value, str) or not value.strip():
             return value
@@ -117,6 +127,10 @@ class NumbersSource(SourceSide):
     @property
     def sizes(self) -> dict[str, int]:
         return {"source": len(self.mean)}
+
+    def loaded(self, values: Iterable[Value]) -> tuple[NumbersSource, dict[Value, str]]:
+        sizes = {value: _size(value) for value in values}
+        return self, {v: _misfit(v, size, len(self.mean)) for v, size in sizes.items() if size != len(self.mean)}
 
     def encode(self, value: Value) -> Arrays:
         rows = _places(value)
@@ -181,6 +195,15 @@ def _parsed(text: str) -> object:
 def _misfit(value: Value, found: int, wanted: int) -> str:
     where = f"{value}: " if isinstance(value, str) else ""
     return f"{where}{found} numbers a place, where the others have {wanted}: give all of them the same numbers"
+
+
+def _size(value: Value) -> int:
+    """How many numbers a place has."""
+    if isinstance(value, str):
+        return int(_array(value).shape[-1])
+    while isinstance(value[0], tuple):
+        value = value[0]
+    return len(value)
 
 
 def _places(value: Value) -> NDArray[Any]:

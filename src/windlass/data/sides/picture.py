@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,13 +14,17 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.records import Padded, Places
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
+from windlass.data.sides.base import CellError
 from windlass.data.sides.media import MediaOptions, MediaSource, Reader
 from windlass.media.cnn import Cnn, load_cnn
+from windlass.media.errors import MediaError
+from windlass.media.in_memory import is_picture, kept_picture
 from windlass.media.picture import EXTENSIONS, read_picture
 
 
@@ -64,6 +69,7 @@ class CnnReader(Reader):
         self.trained = trained_blocks(options, self.cnn)
         self.whole = self.trained == len(self.cnn.blocks)
         self.front, _ = self.cnn.split(self.trained)
+        self.size = self.cnn.size  # numbers of a place, after the trained blocks
         shape: Sequence[int] = self._front(np.zeros((1, self.cnn.pixels, self.cnn.pixels, 3), np.uint8)).shape[1:]
         self.grid = 1 if self.trained else shape[0]  # places of a picture
         self.shape = tuple(shape if self.trained else shape[1:])
@@ -107,18 +113,20 @@ def trained_blocks(options: CnnOptions, cnn: Cnn) -> int:
 class CnnTail(nn.Module):
     """The trained blocks of a CNN, within a model: what its front gave (B, N, ...) to regions, or a vector a frame.
 
-    >>> tail = CnnTail(PictureOptions(cnn="small"), frames=False)
+    `regions` are those of a frame, whose vectors are joined; None: of a picture, as many as the CNN has.
+
+    >>> tail = CnnTail(PictureOptions(cnn="small"), regions=None)
     >>> tail(Padded(torch.zeros(2, 1, 64, 64, 3, dtype=torch.uint8), torch.ones(2, 1) > 0)).values.ndim
     3
     """
 
-    def __init__(self, options: CnnOptions, frames: bool):
+    def __init__(self, options: CnnOptions, regions: int | None):
         super().__init__()
         cnn = load_cnn(options.cnn)
         trained = trained_blocks(options, cnn)
         self.tail = cnn.split(trained)[1]
         self.augment = options.augment and trained == len(cnn.blocks)
-        self.frames = frames
+        self.regions = regions
 
     def forward(self, source: Padded) -> Padded:
         """To (B, places, D) of a picture, or (B, N, D) of N frames."""
@@ -127,9 +135,20 @@ class CnnTail(nn.Module):
             x = crop_and_flip(x, source.values.size(1))
         assert self.tail is not None
         grid: Tensor = self.tail(x)
-        if self.frames:
-            return Padded(grid.mean(1).view(*source.mask.shape, -1), source.mask)
+        if self.regions:
+            return Padded(join_regions(grid, self.regions).view(*source.mask.shape, -1), source.mask)
         return Padded(grid, source.mask.expand(-1, grid.size(1)))
+
+
+def join_regions(grid: Tensor, side: int) -> Tensor:
+    """Average a grid to side x side regions, and join their vectors: (N, places, D) -> (N, side * side * D).
+
+    >>> join_regions(torch.arange(4.0).view(1, 4, 1), 1), join_regions(torch.arange(4.0).view(1, 4, 1), 2)
+    (tensor([[1.5000]]), tensor([[0., 1., 2., 3.]]))
+    """
+    edge = math.isqrt(grid.size(1))
+    x = F.adaptive_avg_pool2d(grid.transpose(1, 2).unflatten(2, (edge, edge)), side)  # (N, D, side, side)
+    return x.flatten(2).transpose(1, 2).flatten(1)
 
 
 def crop_and_flip(pixels: Tensor, frames: int = 1) -> Tensor:
@@ -159,7 +178,7 @@ class CnnSource(MediaSource):
     @property
     def sizes(self) -> dict[str, int]:
         reader = self.reader_of(self.options) if len(self.shape) > 1 else None
-        return {"source": self.shape[0] if reader is None else reader.cnn.size}  # type: ignore[attr-defined]
+        return {"source": self.shape[0] if reader is None else reader.size}  # type: ignore[attr-defined]
 
 
 @cache
@@ -184,8 +203,27 @@ class PictureSource(CnnSource):
     def reader_of(cls, options: PictureOptions) -> CnnReader:
         return _reader(options)
 
+    @classmethod
+    def read(cls, options: PictureOptions, cell: object) -> Value:
+        """The name of a file; a picture in memory is written to one."""
+        if isinstance(cell, str | os.PathLike):
+            return super().read(options, cell)
+        try:
+            return str(kept_picture(cell))
+        except MediaError as error:
+            raise CellError(error.kind, str(error)) from None
+
+    @classmethod
+    def inputs(cls, data: Any) -> list[Any] | None:
+        """Pictures in memory, one or several: of Pillow, arrays (H, W), (H, W, 3) or (N, H, W, 3), or bytes."""
+        if is_picture(data):
+            return [data]
+        if getattr(data, "ndim", 0) == 4 or (isinstance(data, list | tuple) and any(map(is_picture, data))):
+            return list(data)
+        return super().inputs(data)
+
     def front(self) -> nn.Module | None:
-        return CnnTail(self.options, frames=False) if len(self.shape) > 1 else None
+        return CnnTail(self.options, regions=None) if len(self.shape) > 1 else None
 
     def cost(self, arrays: Arrays) -> int:
         """Its regions."""
@@ -214,7 +252,7 @@ def _regions(options: PictureOptions) -> int:
     reader = _reader(options)
     if not reader.trained:
         return reader.grid
-    tail = CnnTail(options, frames=False).eval()
+    tail = CnnTail(options, regions=None).eval()
     values = torch.zeros(1, 1, *reader.shape, dtype=torch.uint8 if reader.whole else torch.float32)
     with torch.inference_mode():
         return tail(Padded(values, torch.ones(1, 1, dtype=torch.bool))).values.size(1)  # type: ignore[no-any-return]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Self, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import nn
 
+from windlass.core.errors import RecipeError
 from windlass.core.records import Places
 from windlass.data.examples import Value
 from windlass.data.sides.media import PORTION
-from windlass.data.sides.picture import CnnOptions, CnnReader, CnnSource, CnnTail
+from windlass.data.sides.picture import CnnOptions, CnnReader, CnnSource, CnnTail, join_regions
+from windlass.media import picture
 from windlass.media.clip import EXTENSIONS, read_clip
 
 
@@ -29,6 +34,9 @@ class VideoOptions(CnnOptions):
     kind: Literal["video"] = "video"
     frames: int | None = Field(16, ge=1, description="frames that are read, evenly over the clip; none: see rate")
     rate: float | None = Field(None, gt=0, description="frames a second that are read; none, if frames is none: all")
+    regions: int = Field(
+        1, ge=1, description="a frame is cut into regions x regions, whose vectors are joined: so position is seen"
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -38,7 +46,7 @@ class VideoOptions(CnnOptions):
 
 
 class VideoReader(CnnReader):
-    """The front of a CNN, frame by frame; a frozen CNN gives the mean of a frame's regions.
+    """The front of a CNN, frame by frame; a frozen CNN gives the joined vectors of a frame's regions.
 
     >>> VideoReader(VideoOptions(cnn="small")).identity
     'pixels 64, 16 frames'
@@ -49,6 +57,16 @@ class VideoReader(CnnReader):
         self.frames, self.rate = options.frames, options.rate
         sampled = f"{options.frames} frames" if options.frames else f"{options.rate or 'all'} frames a second"
         self.identity = f"{self.identity}, {sampled}"
+        self.regions = options.regions
+        if self.regions > 1:
+            pixels = torch.zeros(1, self.cnn.pixels, self.cnn.pixels, 3, dtype=torch.uint8)
+            edge = math.isqrt(self.cnn.grid(pixels).size(1))
+            if self.regions > edge:
+                raise RecipeError(f"source.regions: {self.regions}, but {options.cnn} gives {edge} x {edge}: set fewer")
+            self.size *= self.regions**2
+            if not self.trained:
+                self.shape = (self.size,)
+                self.identity += f", {self.regions} x {self.regions} regions"
 
     def load(self, path: str) -> NDArray[np.uint8]:
         """The frames, as the CNN wants them: (F, H, W, 3)."""
@@ -60,7 +78,7 @@ class VideoReader(CnnReader):
         found = []
         for clip in loaded:
             parts = [self._front(clip[start : start + PORTION]) for start in range(0, len(clip), PORTION)]
-            rows = [part.numpy() if self.trained else part.mean(1).numpy() for part in parts]
+            rows = [part.numpy() if self.trained else join_regions(part, self.regions).numpy() for part in parts]
             found.append(np.concatenate(rows).astype(self.dtype))
         return found
 
@@ -84,6 +102,13 @@ class VideoSource(CnnSource):
     unit = "frames"
 
     @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Whether this is a clip: a file, or a folder of pictures."""
+        if not path.is_dir():
+            return super().holds(path)
+        return any(file.suffix.lower() in picture.EXTENSIONS for file in path.iterdir())
+
+    @classmethod
     def reader_of(cls, options: VideoOptions) -> VideoReader:
         return _reader(options)
 
@@ -94,7 +119,7 @@ class VideoSource(CnnSource):
         return tuple(map(str, range(1, len(frames) + 1)))
 
     def front(self) -> nn.Module | None:
-        return CnnTail(self.options, frames=True) if len(self.shape) > 1 else None
+        return CnnTail(self.options, self.options.regions) if len(self.shape) > 1 else None
 
     def places(self, value: Value) -> Places:
         return Places("frames", super().places(value).names)

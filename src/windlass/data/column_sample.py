@@ -1,0 +1,174 @@
+"""Columns as samples of cells, what they look like, and what is recognised in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice, pairwise
+from pathlib import Path
+from statistics import median
+
+from windlass.data.examples import as_text
+from windlass.data.sides import SOURCES
+from windlass.data.sniff import ID_NAMES, OTHER_NAMES, TARGET_NAMES, is_number, plain_name
+from windlass.data.tables import MISSING, Column
+
+FEW = 10
+"""Rows too few to tell labels from texts."""
+_SPLITS = frozenset("train dev test valid validation val".split())
+_CODE = re.compile(r"[0-9a-fA-F-]{16,}|https?://\S+|\S+\.(?:jpe?g|png|wav|mp3|mp4)")
+_LINKS = re.compile(r"(\d+-\d+)( \d+-\d+)*")
+_SEVERAL = re.compile(r"[^,]+(,[^,]+)+")
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A task, the data options that the file needs (columns, or a format), and why.
+
+    >>> Recognised("classify", {"source": "review", "target": "stars"}, "5 labels").data["source"]
+    'review'
+    """
+
+    task: str
+    data: Mapping[str, Column]
+    reason: str
+    alternatives: tuple[str, ...] = field(default=())  # other tasks that can read these columns
+
+
+@dataclass(frozen=True)
+class ColumnSample:
+    """Some cells of a column, and what they look like.
+
+    >>> ColumnSample(2, "label", ["yes", "no"] * 20).looks
+    'label'
+    """
+
+    number: int  # from 1
+    name: str | None
+    cells: Sequence[object]
+    folder: Path | None = None  # of the files that cells may name; None: they name none
+
+    @property
+    def column(self) -> Column:
+        """How the column is chosen."""
+        return self.name or self.number
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The cells that hold anything, as text."""
+        values = (cell for cell in self.cells if cell is not None and cell is not MISSING)
+        return [text for text in (as_text(value).strip() for value in values) if text]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often each value occurs."""
+        return Counter(self.texts)
+
+    @cached_property
+    def words(self) -> float:
+        """The words of a usual cell."""
+        return median(len(text.split()) for text in self.texts) if self.texts else 0
+
+    @cached_property
+    def lists(self) -> bool:
+        """Whether cells are lists, as JSON and parquet have them."""
+        return bool(self.cells) and sum(isinstance(cell, list | tuple) for cell in self.cells) > len(self.cells) / 2
+
+    @cached_property
+    def named_files(self) -> str | None:
+        """The kind of source whose files the cells name, by their endings, there or not."""
+        names = [Path(text) for text in islice(self.counts, 1000)]
+        for kind, side in SOURCES.items():
+            if names and sum(side.holds(name) for name in names) >= 0.95 * len(names):
+                return kind
+        return None
+
+    @cached_property
+    def files(self) -> str | None:
+        """The kind of source whose files the cells name, if most of them are there."""
+        if self.folder is None or self.words > 3:
+            return None
+        paths = [os.path.join(self.folder, text) for text in islice(self.counts, 50)]
+        if 2 * sum(map(os.path.exists, paths)) < len(paths):
+            return None
+        if self.named_files is None and all(map(os.path.isdir, paths)):
+            return "video" if sum(map(SOURCES["video"].holds, map(Path, paths))) > len(paths) / 2 else None
+        return self.named_files
+
+    @cached_property
+    def numbers(self) -> bool:
+        """Whether cells hold several numbers each."""
+        filled = [cell for cell in self.cells if cell is not None and cell is not MISSING][:1000]
+        return bool(filled) and sum(map(is_numbers, filled)) >= 0.95 * len(filled)
+
+    @property
+    def called(self) -> str:
+        """Its name, or its number."""
+        return f"column {self.column!r}" if self.name else f"column {self.number}"
+
+    @cached_property
+    def looks(self) -> str:
+        """What the column holds: nothing, file, id, links, number, label(s), list, unclear (label or text) or text."""
+        texts, name, many = self.texts, plain_name(self.name or ""), len(self.texts)
+        if many < len(self.cells) / 2 or not texts:
+            return "nothing"
+        if self.lists:
+            return "list"
+        if self.files:
+            return "file"
+        numeric = sum(map(is_number, texts)) >= 0.98 * many
+        if name in ID_NAMES or name.endswith("_id") or self._counts_up(numeric) or _mostly(_CODE, texts):
+            return "id"
+        if name in OTHER_NAMES or set(map(str.lower, self.counts)) <= _SPLITS:
+            return "other"
+        if sum("-" in text for text in texts) and _mostly(_LINKS, texts):
+            return "links"
+        if many < FEW and name not in TARGET_NAMES:
+            return "text"
+        if len(self.counts) == 1:
+            return "label" if name in TARGET_NAMES else "other"
+        repeated = sum(count for count in self.counts.values() if count > 1) / many
+        few = len(self.counts) <= max(2, many / 5)
+        if numeric and not (few and len(self.counts) <= 20 and all(t.lstrip("-").isdigit() for t in self.counts)):
+            return "number"
+        parts = {part.strip() for text in texts for part in text.split(",")}
+        if _mostly(_SEVERAL, texts, 0.1) and len(parts) <= max(4, many / 8) and len(parts) < len(self.counts):
+            return "labels"
+        if repeated >= 0.95 and few and self.words <= 4:
+            return "label"
+        return "unclear" if repeated > 0.6 and self.words <= 3 and many >= 20 else "text"
+
+    def _counts_up(self, numeric: bool) -> bool:
+        if not numeric or len(self.texts) < 5:
+            return False
+        numbers = [float(text.rstrip("%").replace(",", ".")) for text in self.texts if is_number(text)]
+        return {later - earlier for earlier, later in pairwise(numbers)} == {1.0}
+
+
+def is_numbers(cell: object) -> bool:
+    """Whether a cell holds several numbers: a list, the same as JSON, or numbers with points between spaces.
+
+    >>> is_numbers([[1, 2.5], [3, 4]]), is_numbers("[1, 2]"), is_numbers("1.5 2"), is_numbers("1 2")
+    (True, True, True, False)
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if not text.startswith("["):
+            words = text.replace(",", " ").split()
+            return len(words) > 1 and "." in text and all(map(is_number, words))
+        try:
+            cell = json.loads(text)
+        except (ValueError, RecursionError):
+            return False
+    if not isinstance(cell, list | tuple) or not cell:
+        return False
+    return all(type(part) in (int, float) or (not isinstance(part, str) and is_numbers(part)) for part in cell)
+
+
+def _mostly(pattern: re.Pattern[str], texts: Sequence[str], share: float = 0.95) -> bool:
+    return sum(pattern.fullmatch(text) is not None for text in texts) >= share * len(texts)
