@@ -15,6 +15,7 @@ from windlass.commands import (
     doctor,
     evaluate,
     explain,
+    features,
     generate,
     info,
     predict,
@@ -31,7 +32,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (
     *(train, evaluate, predict, score, generate, chat, explain),
-    *(info, compare, bench, quantise, doctor, recipes, demo),
+    *(info, compare, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""
 _ORDER = [command.__name__ for command in COMMANDS]

@@ -16,7 +16,9 @@ from windlass.core.errors import DataError, visible
 
 @app.command()
 def doctor(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="data files", show_default=False)],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="data files, or a folder of labels", show_default=False)
+    ],
     dev: Annotated[str | None, typer.Option(metavar="FILE", help="validation data, to find overlap with")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
@@ -33,12 +35,18 @@ def doctor(
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="findings of a kind to print")] = 5,
     json_: flags.Json = False,
 ) -> None:
-    """Check data for problems before training."""
+    """Check data for problems before training.
+
+    Pictures, clips and sounds are read whole: their sizes or lengths are told, and files that are missing, cannot be
+    read, are tiny, or are there twice by their content, also in train and dev.
+    """
     from windlass.data.corpus import examine
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
     from windlass.recipe import compose
     from windlass.tasks import TASKS
+    from windlass.training.observe import Silent
+    from windlass.training.progress import RichProgress
 
     over = columns(source, target, alignment, format, second, header, separator, encoding)
     try:
@@ -48,7 +56,8 @@ def doctor(
             raise
         say(f"the task is not clear: {error}")
         recipe = compose("text", None, [{"data": over}])
-    report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader)
+    track = (Silent() if json_ else RichProgress()).track
+    report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader, track)
     if json_:
         content = {
             "task": recipe.task,
@@ -56,6 +65,7 @@ def doctor(
             "dev": report.dev,
             "counts": report.counts,
             "symbols": report.symbols,
+            "sizes": report.sizes,
             "findings": [asdict(f) for f in report.findings],
         }
         print(json.dumps(content, ensure_ascii=False))

@@ -74,6 +74,8 @@ def _hints(outcome: Outcome, folder: str, example: Value) -> Iterator[str]:
     ]
     if bundle.task.turns:
         yield f"{windlass} chat {folder}"
+    elif bundle.sides.source.extensions and isinstance(example, str):
+        yield f"{windlass} predict {folder} {shlex.quote(example)}"
     elif isinstance(bundle.recipe.data.source, str):  # a table, whose column it finds by name
         yield f"{windlass} predict {folder} {shlex.quote(like('new', files[0] if files else 'new.csv'))}"
     elif len(texts) > 1:

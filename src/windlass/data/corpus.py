@@ -13,9 +13,11 @@ from windlass.data.doctor import Report, survey
 from windlass.data.examples import Example, Place, Value, as_text, aside, frozen, split
 from windlass.data.findings import Finding, Findings, tally
 from windlass.data.frames import as_frame, read_columns
+from windlass.data.inspection import Inspection, inspect
 from windlass.data.readers import DataOptions, DataPath, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.data.sides import CellError, SideOptions
+from windlass.data.sides.base import Track
 from windlass.data.store import Keep, View, keeping
 
 SPLIT_SEED = 1
@@ -55,10 +57,16 @@ class CorpusReader(ABC):
         """Make examples of data in memory: a table, pairs, or texts. Rows that cannot be used are skipped."""
 
     def survey(
-        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+        self,
+        train: Sequence[ReadResult],
+        dev: Sequence[ReadResult] = (),
+        sides: SideOptions | None = None,
+        inspection: Inspection | None = None,
     ) -> Report:
         """Report on data that has been read."""
-        return survey(train, dev, None if sides is None else sides.target_side)
+        if sides is None:
+            return survey(train, dev)
+        return survey(train, dev, sides.target_side, sides.source_side, inspection)
 
     @abstractmethod
     def split(
@@ -172,7 +180,11 @@ class _RunningText(CorpusReader):
         return _some_usable(from_memory((row["target"] for row in rows), name, options.strict))
 
     def survey(
-        self, train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), sides: SideOptions | None = None
+        self,
+        train: Sequence[ReadResult],
+        dev: Sequence[ReadResult] = (),
+        sides: SideOptions | None = None,
+        inspection: Inspection | None = None,
     ) -> Report:
         return survey_texts(train, dev)
 
@@ -204,8 +216,11 @@ def examine(
     dev: DataPath | None = None,
     sides: SideOptions | None = None,
     reader: CorpusReader = EXAMPLES,
+    track: Track = lambda numbers, count, what: numbers,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
+
+    Pictures, clips, sounds and arrays are all read; `track` shows how far this is.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -222,7 +237,10 @@ def examine(
             return _refused(path, error)
 
     held = [] if dev is None else [tried(dev, tuple)]
-    return reader.survey([tried(path, keep) for path in paths], held, sides)
+    read, inspection = [tried(path, keep) for path in paths], None
+    if not sides.source_side.textual:
+        inspection = inspect([r.examples for r in read], [r.examples for r in held], sides, track)
+    return reader.survey(read, held, sides, inspection)
 
 
 def _refused(path: DataPath, error: DataError) -> ReadResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -14,9 +14,10 @@ from windlass.core.wording import counted
 from windlass.data import findings
 from windlass.data.examples import Example, Place, Value, as_text
 from windlass.data.findings import Action, Finding, Findings
+from windlass.data.inspection import Inspection, duplicates
 from windlass.data.readers import ReadResult
 from windlass.data.repeats import RepeatFinder
-from windlass.data.sides import TargetSide
+from windlass.data.sides import SourceSide, TargetSide
 from windlass.data.store import View
 
 SHOWN, MOST = 3, 100_000
@@ -104,6 +105,7 @@ class Report:
     symbols: Mapping[str, int] = field(default_factory=dict)  # labels or tags of the training data
     rows: tuple[str, ...] = ()  # the first examples
     title: str | None = None  # of data that is not examples
+    sizes: Mapping[str, str] = field(default_factory=dict)  # of sources that are no text, by what is measured
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,7 +124,7 @@ class Report:
         """The report as text, with at most `limit` findings of a kind written out."""
         title = counted(self.train, "training example") + (f", {counted(self.dev, 'dev example')}" if self.dev else "")
         out = [self.title or title]
-        out += [f"  {side}: {lengths}" for side, lengths in self.lengths.items()]
+        out += [f"  {side}: {told}" for side, told in chain(self.sizes.items(), self.lengths.items())]
         if self.symbols:
             out.append(f"  {len(self.symbols):,} different: {_shares(self.symbols)}")
         if self.rows:
@@ -161,29 +163,33 @@ def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
     return [f"  {line}" for line in told[:limit]] + ([f"  and {rest} more"] if rest > 0 else [])
 
 
-def _repeats(examples: Sequence[Example], found: Findings) -> None:
+Key = Callable[[Example], str]
+"""What sources are compared by."""
+
+
+def _repeats(examples: Sequence[Example], found: Findings, key: Key, conflicts: bool) -> None:
     """Pairs that come again, and sources whose answers differ. Both are kept: they may well be meant."""
-    finder = RepeatFinder(((e.text, e.targets) for e in examples), disk=isinstance(examples, View))
+    finder = RepeatFinder(((key(e), e.targets) for e in examples), disk=isinstance(examples, View))
     again, other = finder.repeats(findings.MOST)
     for kind, what, repeats in (
         ("duplicate", "the same pair as", again),
-        ("conflicting targets", "another target for the source of", other),
+        *((("conflicting targets", "another target for the source of", other),) if conflicts else ()),
     ):
         for owner, first in zip(repeats.owners, repeats.firsts, strict=True):
             found.add(_finding(examples[owner], kind, f"{what} {examples[first].place}"))
         found.count(kind, "kept", repeats.total - len(repeats.owners))
 
 
-def _leaks(train: Sequence[Sequence[Example]], dev: Sequence[Example], found: Findings) -> None:
+def _leaks(train: Sequence[Sequence[Example]], dev: Sequence[Example], found: Findings, key: Key) -> None:
     """Sources of the dev set that are trained on too, which makes its score too good."""
-    asked = {example.text for example in dev}
+    asked = set(map(key, dev))
     seen: dict[str, Place] = {}
     for example in chain.from_iterable(train) if asked else ():
-        if example.text in asked:
-            seen.setdefault(example.text, example.place)
+        if key(example) in asked:
+            seen.setdefault(key(example), example.place)
     for example in dev:
-        if example.text in seen:
-            what = f"the source is in the training data, {seen[example.text]}"
+        if key(example) in seen:
+            what = f"the source is in the training data, {seen[key(example)]}"
             found.add(_finding(example, "in train and dev", what))
 
 
@@ -234,27 +240,38 @@ def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool
 
 
 def survey(
-    train: Sequence[ReadResult], dev: Sequence[ReadResult] = (), target: type[TargetSide] | None = None
+    train: Sequence[ReadResult],
+    dev: Sequence[ReadResult] = (),
+    target: type[TargetSide] | None = None,
+    source: type[SourceSide] | None = None,
+    inspection: Inspection | None = None,
 ) -> Report:
     """Report on files that have been read; the side of the target says whether there are labels to count.
+
+    Sources that are no text have no characters to count; an inspection tells what they hold.
 
     >>> both = [ReadResult((Example("a", ("x",), None, Place(f, 1)),), ()) for f in ("train.tsv", "dev.tsv")]
     >>> survey(both[:1], both[1:]).counts
     {'in train and dev': 1}
     """
-    found = Findings()
-    findings = [finding for result in (*train, *dev) for finding in result.findings]
+    found, inspection = Findings(), inspection or Inspection()
+    findings = [finding for result in (*train, *dev) for finding in result.findings] + inspection.findings
+    textual, contents = source is None or source.textual, inspection.contents
+    captions = not textual and target is not None and target.written  # of one picture there may be several
     for result in (*train, *dev):
-        _repeats(result.examples, found)
+        _repeats(result.examples, found, _by_text if captions else _by_content(contents), not captions)
+        if captions:
+            duplicates(result.examples, contents, found)
     learned = [result.examples for result in train]
     held = [example for result in dev for example in result.examples]
-    _leaks(learned, held, found)
+    _leaks(learned, held, found, _by_content(contents))
     count = sum(map(len, learned))
     lengths = {}
     symbols: Counter[str] = Counter()
     rows: list[str] = []
     if count:
-        lengths["source"] = Lengths.of(e.text for e in chain.from_iterable(learned))
+        if textual:
+            lengths["source"] = Lengths.of(e.text for e in chain.from_iterable(learned))
         lengths["target"] = Lengths.of(as_text(t) for e in chain.from_iterable(learned) for t in e.targets)
         if target is not None:
             symbols.update(s for e in chain.from_iterable(learned) for s in target.symbols_in(e.target))
@@ -264,6 +281,15 @@ def survey(
         rows = [f"{_short(e.source)} -> {_short(e.target)}" for e in islice(chain.from_iterable(learned), SHOWN)]
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)
-    rare = tuple(rare_characters(learned))
+    rare = tuple(rare_characters(learned, ("source", "target") if textual else ("target",)))
     every = (*findings, *found.entries)
-    return Report(count, len(held), lengths, every, rare, notes, beyond, symbols, tuple(rows))
+    sizes = {f"source, {name}": str(spread) for name, spread in inspection.sizes.items()}
+    return Report(count, len(held), lengths, every, rare, notes, beyond, symbols, tuple(rows), sizes=sizes)
+
+
+def _by_text(example: Example) -> str:
+    return example.text
+
+
+def _by_content(contents: Mapping[Value, str]) -> Key:
+    return (lambda example: contents.get(example.source) or example.text) if contents else _by_text

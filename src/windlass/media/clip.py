@@ -82,6 +82,19 @@ def read_clip(
     raise _damaged(name, 0)
 
 
+def clip_length(source: str | Path) -> tuple[float | None, int]:
+    """The seconds of a clip, and its frames; a folder of pictures has no seconds.
+
+    >>> from windlass.media.samples import sample_clips
+    >>> clip_length(sample_clips()[0])
+    (None, 3)
+    """
+    if Path(source).is_dir():
+        return None, len(_frames_of(Path(source)))
+    clip = _by_packets(source, str(source), 8) or _by_decoding(source, str(source), 8)
+    return float(clip.times[-1]) + clip.step, len(clip.times)
+
+
 @dataclass(frozen=True)
 class _Clip:
     """What is known of a clip before its frames are taken."""
@@ -236,7 +249,7 @@ def _pixels(frame: VideoFrame, scaler: VideoReformatter, size: tuple[int, int]) 
 def _read_folder(folder: Path, frames: int | None, rate: float | None, shorter: int | None) -> tuple[Frames, Times]:
     if rate is not None:
         raise WindlassError(f"{folder}: a folder of frames has no times, so rate cannot be met: set frames instead")
-    files = [file for file in folder.iterdir() if file.suffix.lower() in picture.EXTENSIONS and file.name[0] != "."]
+    files = _frames_of(folder)
     if not files:
         raise MediaError("unreadable clip", f"{folder}: a folder without pictures: name a clip, or a folder of frames")
     files.sort(key=_natural)
@@ -255,6 +268,10 @@ def _read_folder(folder: Path, frames: int | None, rate: float | None, shorter: 
         pixels[place] = shot
     assert pixels is not None
     return pixels, numbers.astype(np.float64)
+
+
+def _frames_of(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if file.suffix.lower() in picture.EXTENSIONS and file.name[0] != "."]
 
 
 def _natural(file: Path) -> tuple[list[str | int], str]:

@@ -81,6 +81,26 @@ def read_picture(source: Source, shorter: int | None = None) -> NDArray[np.uint8
         ) from None
 
 
+def picture_size(path: str | Path) -> tuple[int, int]:
+    """The width and height of a picture, upright, as its header tells them.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "wide.png"
+    >>> Image.new("L", (40, 30)).save(file)
+    >>> picture_size(file)
+    (40, 30)
+    """
+    try:
+        with _QUIET, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=_FORMATS) as image:
+                size = image.size
+                turned = image.getexif().get(_ORIENTATION, 1) >= 5
+    except Exception:  # as in `_opened`
+        raise MediaError("unreadable picture", f"{path}: not a picture that can be read: leave it out") from None
+    return (size[1], size[0]) if turned else size
+
+
 def centre_crop(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     """Resize the centre square of a picture (H, W, 3) to (size, size, 3): bicubic, antialiased.
 

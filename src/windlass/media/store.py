@@ -86,7 +86,7 @@ class FeatureStore:
                 atomic_write(path, json.dumps(about).encode())
             except OSError as error:
                 raise DataError(f"{folder}: cannot keep features there: {error.strerror}") from None
-        self._bytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize  # of a row
+        self.row_bytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize  # of a row
         self._index: dict[str, Rows] = {}
         self._files: dict[str, tuple[int, int, str]] = {}
         self._map: NDArray[Any] = np.zeros((0, *shape), self.dtype)
@@ -94,7 +94,7 @@ class FeatureStore:
 
     def refresh(self) -> None:
         """Read what the store holds now; another run may have added to it."""
-        self.rows, self._lost = self._size() // self._bytes, False
+        self.rows, self._lost = self._size() // self.row_bytes, False
         for line in _lines(self.folder / "index.jsonl"):
             key, first, count = line
             if first + count <= self.rows:
@@ -136,9 +136,9 @@ class FeatureStore:
             atomic_write(self.folder / "index.jsonl", "".join(lines).encode())
             self._lost = False
         with (self.folder / "rows.bin").open("ab") as file:
-            if spare := file.tell() % self._bytes:  # of an item that was not written to its end
+            if spare := file.tell() % self.row_bytes:  # of an item that was not written to its end
                 file.truncate(file.tell() - spare)
-            first = file.tell() // self._bytes
+            first = file.tell() // self.row_bytes
             file.write(rows.tobytes())
         self.rows = first + len(rows)
         self._index[key] = first, len(rows)

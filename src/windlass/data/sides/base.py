@@ -163,10 +163,25 @@ class SourceSide(Side):
     what: ClassVar[str] = "text"
     """What a user calls one value."""
 
+    least: ClassVar[Mapping[str, float]] = {}
+    """Sizes, as `measure` has them, below which a value is too small to show much."""
+    fixed: ClassVar[str | None] = None
+    """A size, as `measure` has it, that all values must share."""
+
     @classmethod
     def holds(cls, path: Path) -> bool:
         """Whether a file, by its name, holds a value."""
         return path.suffix.lower() in cls.extensions
+
+    @classmethod
+    def measure(cls, options: Any, value: Value) -> dict[str, float]:
+        """The sizes of a value that is no text, for a report; a `DataError` if it cannot be read."""
+        return {}
+
+    @classmethod
+    def content(cls, value: Value) -> str:
+        """What is equal for values that hold the same."""
+        return as_text(value)
 
     @classmethod
     def from_line(cls, options: Any, line: str) -> Value:

@@ -25,7 +25,7 @@ from windlass.data.examples import Value
 from windlass.data.padding import pad_features
 from windlass.data.sides.base import NOT_OF_TEXT, CellError, Json, SourceSide, Track
 from windlass.media.errors import MediaError
-from windlass.media.store import FeatureStore, cache_folder
+from windlass.media.store import FeatureStore, cache_folder, file_key
 
 PORTION = 32
 """Files that are read at once."""
@@ -151,6 +151,10 @@ class MediaSource(SourceSide):
         if value.strip() and not path.exists():
             raise CellError("missing file", f"no such file: {path}")
         return str(path) if value.strip() else value
+
+    @classmethod
+    def content(cls, value: Value) -> str:
+        return file_key(value)
 
     @classmethod
     def with_parts(cls, value: Value, parts: tuple[str, ...]) -> Value:

@@ -23,6 +23,7 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, frozen
 from windlass.data.padding import pad_features
 from windlass.data.sides.base import NOT_OF_TEXT, CellError, Json, SourceSide
+from windlass.media.store import file_key
 
 ENDINGS = (".npy", ".npz", ".csv", ".tsv", ".txt")
 """Files that numbers are read from."""
@@ -59,6 +60,7 @@ class NumbersSource(SourceSide):
     separated = "give one tag a step"
     extensions = frozenset(ENDINGS) - {".txt"}
     what = "array"
+    fixed = "numbers a step"
 
     options: NumbersOptions
     mean: tuple[float, ...]
@@ -114,6 +116,15 @@ class NumbersSource(SourceSide):
     @classmethod
     def columns(cls, value: Value) -> tuple[str, ...]:
         return (value if isinstance(value, str) else json.dumps(value),)
+
+    @classmethod
+    def measure(cls, options: NumbersOptions, value: Value) -> dict[str, float]:
+        places = _places(value)
+        return {"steps": len(places), "numbers a step": places.shape[1]}
+
+    @classmethod
+    def content(cls, value: Value) -> str:
+        return file_key(value.partition("#")[0]) + value.partition("#")[2] if isinstance(value, str) else str(value)
 
     @classmethod
     def split(cls, options: NumbersOptions, value: Value) -> tuple[str, ...]:

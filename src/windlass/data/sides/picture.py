@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from windlass.data.sides.media import MediaOptions, MediaSource, Reader
 from windlass.media.cnn import Cnn, load_cnn
 from windlass.media.errors import MediaError
 from windlass.media.in_memory import is_picture, kept_picture
-from windlass.media.picture import EXTENSIONS, read_picture
+from windlass.media.picture import EXTENSIONS, picture_size, read_picture
 
 
 class CnnOptions(MediaOptions):
@@ -218,6 +218,7 @@ class PictureSource(CnnSource):
     extensions = EXTENSIONS
     what = "picture"
     unit = "regions"
+    least: ClassVar[Mapping[str, float]] = {"width in pixels": 16, "height in pixels": 16}
 
     @classmethod
     def reader_of(cls, options: PictureOptions) -> PictureReader:
@@ -232,6 +233,12 @@ class PictureSource(CnnSource):
             return str(kept_picture(cell))
         except MediaError as error:
             raise CellError(error.kind, str(error)) from None
+
+    @classmethod
+    def measure(cls, options: PictureOptions, value: Value) -> dict[str, float]:
+        read_picture(value, shorter=32)  # all of it is decoded, in little memory
+        width, height = picture_size(value)
+        return {"width in pixels": width, "height in pixels": height}
 
     @classmethod
     def inputs(cls, data: Any) -> list[Any] | None:

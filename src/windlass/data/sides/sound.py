@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,15 @@ class SoundSource(MediaSource):
 
     extensions = EXTENSIONS
     what = "recording"
+    least: ClassVar[Mapping[str, float]] = {"seconds": 0.05}
     unit = "frames"
 
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
+
+    @classmethod
+    def measure(cls, options: SoundOptions, value: Value) -> dict[str, float]:
+        return {"seconds": len(read_sound(value, options.rate)) / options.rate}
 
     @classmethod
     def reader_of(cls, options: SoundOptions) -> SoundReader:

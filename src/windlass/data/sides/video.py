@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from windlass.data.examples import Value
 from windlass.data.sides.media import PORTION
 from windlass.data.sides.picture import CnnOptions, CnnReader, CnnSource, CnnTail, join_regions
 from windlass.media import picture
-from windlass.media.clip import EXTENSIONS, read_clip
+from windlass.media.clip import EXTENSIONS, clip_length, read_clip
 
 
 class VideoOptions(CnnOptions):
@@ -99,6 +99,7 @@ class VideoSource(CnnSource):
 
     extensions = EXTENSIONS
     what = "clip"
+    least: ClassVar[Mapping[str, float]] = {"frames": 2}
     unit = "frames"
 
     @classmethod
@@ -107,6 +108,12 @@ class VideoSource(CnnSource):
         if not path.is_dir():
             return super().holds(path)
         return any(file.suffix.lower() in picture.EXTENSIONS for file in path.iterdir())
+
+    @classmethod
+    def measure(cls, options: VideoOptions, value: Value) -> dict[str, float]:
+        read_clip(value, options.frames, options.rate, shorter=8)
+        seconds, frames = clip_length(value)
+        return {"frames": frames} | ({} if seconds is None else {"seconds": seconds})
 
     @classmethod
     def reader_of(cls, options: VideoOptions) -> VideoReader:
