@@ -3,10 +3,10 @@
     python benchmarks/answer.py --runs runs/answer --kinds attention               train, and score on dev
     python benchmarks/answer.py --runs runs/answer --test                          score on test, once
 
-The split is the official one by photo; dev is a part of training with photos of its own. An answer is right if the whole
-string is, and an answer that training has not shown is wrong. `blind` reads the question alone: what the photo is worth
-is the difference, with its interval by bootstrap over the questions of test. `mean` has the mean of the regions in the
-place of attention. Published: 19.4 % (Malinowski et al. 2015), 29.3 % (Yang et al. 2016, with another CNN).
+The split is the official one by photo; dev is a part of training with photos of its own. An answer is right if the
+whole string is, and an answer that training has not shown is wrong. `blind` reads the question alone: what the photo is
+worth is the difference, with its interval by bootstrap over the questions of test. `mean` has the mean of the regions
+in the place of attention. Published: 19.4 % (Malinowski et al. 2015), 29.3 % (Yang et al. 2016, with another CNN).
 """
 
 from __future__ import annotations

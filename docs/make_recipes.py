@@ -88,13 +88,13 @@ HEADINGS = {
     "search": "How outputs are found. See [search](search.md).",
     "below": "`model.encoder.below`, with `encoder: attention`.",
     "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
+    "picture": "`model.encoder.picture`, with `encoder: question`: the regions of the picture. See [answer](answer.md).",
     "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
     "augment": "`model.encoder.embedding.augment`, with `embedding: features`: SpecAugment.",
-    "question": "`source.question`, with `source: question`: how the question becomes tokens.",
-    "picture": "`source.picture`, with `source: question`: the picture that is asked about.",
 }
 # Options that hold kinds of another one, where these are told.
 LIKE = {"each": "source", "reader": "encoder", "within": "score"}
+LIKE |= {"picture": "source", "question": "source", "attention": "score"}
 
 
 def _record(field: FieldInfo) -> type[Options] | None:

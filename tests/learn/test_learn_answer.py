@@ -1,9 +1,14 @@
-"""Questions about pictures, in little: a form of some colour in one quarter of the picture, on noise."""
+"""Questions about pictures, in little: a form of some colour in one quarter of the picture, on noise.
+
+The regions are patches of the picture, read as numbers, as a CNN that learns would take long; by the command line the
+pictures themselves are read.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +20,11 @@ from command import windlass
 COLOURS = {"red": (230, 40, 40), "green": (40, 200, 60), "blue": (50, 70, 230)}
 FORMS = ("disc", "square", "cross")
 ASKED = {"what colour is it ?": 0, "what form is it ?": 1}
-SIZE, HALF = 64, 32
+SIZE, HALF, GRID = 64, 32, 4
 SMALL = {
-    "source.picture.cnn": "small",
-    "source.picture.augment": False,
     "model.encoder.reader.size": 8,
     "model.encoder.reader.embedding": {"kind": "learned", "size": 8},
-    "model.encoder.picture": {"size": 24, "activation": "tanh", "attention": {"kind": "additive", "size": 24}},
+    "model.encoder.picture": {"size": 32, "activation": "tanh", "attention": {"kind": "additive", "size": 16}},
     "model.head.hidden": [24],
     "model.head.dropout": 0.0,
     "loss.label_smoothing": 0.0,
@@ -32,6 +35,7 @@ SMALL = {
     "train.batch_tokens": 400,
     "train.epochs": 12,
 }
+PATCHES, PIXELS = {"source.picture": {"kind": "numbers"}}, {"source.picture": {"kind": "picture", "cnn": "small"}}
 
 
 def drawn(chance: np.random.Generator, colour: str, form: str, quarter: tuple[int, int]) -> np.ndarray:
@@ -45,16 +49,24 @@ def drawn(chance: np.random.Generator, colour: str, form: str, quarter: tuple[in
     return picture
 
 
+def patches(picture: np.ndarray) -> np.ndarray:
+    """The patches of a picture, every fourth pixel of them: (GRID, GRID, 48)."""
+    fewer = picture[1::4, 1::4] / 255.0
+    cut = fewer.reshape(GRID, fewer.shape[0] // GRID, GRID, -1, 3)
+    return cut.transpose(0, 2, 1, 3, 4).reshape(GRID, GRID, -1).astype(np.float32)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Rows of picture, question, answer, and the quarter that the form is in; made up, 18 kinds of each."""
+    """Rows of picture, question, answer, and the quarter that the form is in; 36 kinds of picture."""
     folder, chance = tmp_path_factory.mktemp("forms"), np.random.default_rng(1)
     kinds = list(itertools.product(COLOURS, FORMS, itertools.product((0, 1), (0, 1))))
     rows, quarters = [], {}
     for number in range(12 * len(kinds)):
         colour, form, quarter = kinds[number % len(kinds)]
-        path = folder / f"{number}.png"
-        Image.fromarray(drawn(chance, colour, form, quarter)).save(path)
+        path, picture = folder / f"{number}.npy", drawn(chance, colour, form, quarter)
+        np.save(path, patches(picture))
+        Image.fromarray(picture).save(path.with_suffix(".png"))
         quarters[str(path)] = quarter
         rows += [(str(path), question, (colour, form)[which]) for question, which in ASKED.items()]
     held = 2 * 2 * len(kinds)  # of pictures that training lacks
@@ -63,12 +75,13 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(data):
-    return w.fit(data[0], data[1], task="answer", settings=SMALL, quiet=True)
+    return w.fit(data[0], data[1], task="answer", settings=SMALL | PATCHES, quiet=True)
 
 
 def test_with_the_picture_answers_are_right_and_blind_they_are_guesses(data, model):
-    blind = w.fit(data[0], data[1], task="answer", settings={**SMALL, "model.encoder.picture": None}, quiet=True)
-    assert model.dev.metrics["accuracy"] > 85
+    unseen = SMALL | PATCHES | {"model.encoder.picture": None, "train.epochs": 4}
+    blind = w.fit(data[0], data[1], task="answer", settings=unseen, quiet=True)
+    assert model.dev.metrics["accuracy"] > 80
     assert 20 < blind.dev.metrics["accuracy"] < 45  # one of three
     assert all(p.attention is None for p in blind.predict([row[:2] for row in data[1][:2]]))
 
@@ -79,23 +92,20 @@ def test_attention_lies_on_the_quarter_that_the_form_is_in(data, model):
     shares = []
     for (path, _, _), prediction in zip(held, found, strict=True):
         (weights,) = prediction.attention
-        side = int(len(weights) ** 0.5)
-        grid = np.reshape(weights, (side, side))
-        assert grid.sum() == pytest.approx(1, abs=1e-4)
-        assert prediction.places.kind == "grid"
-        assert prediction.places.names[side] == "2,1"
-        row, column = (part * side // 2 for part in quarters[path])
-        shares.append(grid[row : row + side // 2, column : column + side // 2].sum())
-    assert np.mean(shares) > 0.6  # 0.25 by chance
+        assert (prediction.places.kind, prediction.places.names[GRID]) == ("grid", "2,1")
+        assert sum(weights) == pytest.approx(1, abs=1e-4)
+        row, column = (part * GRID // 2 for part in quarters[path])
+        shares.append(np.reshape(weights, (GRID, GRID))[row : row + GRID // 2, column : column + GRID // 2].sum())
+    assert np.mean(shares) > 0.55  # 0.25 by chance
 
 
 def test_answers_by_the_command_line_and_rare_ones_are_left_out(data, tmp_path):
     rows, folder = [*data[0][:80], (data[0][0][0], "what is it for ?", "nobody knows")], data[3]
     for name, part in (("train", rows), ("dev", [*data[1][:19], (data[1][0][0], "why ?", "nobody knows")])):
-        content = [{"image": path.rsplit("/", 1)[-1], "question": q, "answer": a} for path, q, a in part]
+        content = [{"image": Path(path).with_suffix(".png").name, "question": q, "answer": a} for path, q, a in part]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
     columns = ["--source", "image", "--second", "question", "--target", "answer"]
-    quick = {**SMALL, "train.epochs": 1, "target.most": 6}
+    quick = {**SMALL, **PIXELS, "train.epochs": 1, "target.most": 6}
     settings = [part for key, value in quick.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     files = [folder / "train.jsonl", "--dev", folder / "dev.jsonl"]
     told = windlass("train", "--task", "answer", *files, *columns, "--out", tmp_path / "m", *settings)

@@ -22,7 +22,7 @@ from windlass.core.wording import counted
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
-from windlass.data.sides import TARGETS, Sides, SourceSide
+from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
@@ -199,7 +199,7 @@ def run(
     else:
         if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
-        baseline = _choose_baseline(recipe, data, observer.note, sides.source)
+        baseline = _choose_baseline(recipe, data, observer.note, sides)
     _open_folder(out, bundle, data, baseline, resume, device)
     if message := _describe_unknown(sides, data.dev):
         observer.note(message)
@@ -395,14 +395,15 @@ def _open_folder(
 
 
 def _choose_baseline(
-    recipe: Recipe, data: Data, note: Note = lambda text: None, source: SourceSide | None = None
+    recipe: Recipe, data: Data, note: Note = lambda text: None, sides: Sides | None = None
 ) -> AnyBaseline:
     """The baseline that does best on dev."""
     task = _task_for(recipe.task, data.dev)
     dev = group(data.dev) if task.multi_reference else data.dev
-    pairs = [(e.source, e.target) for e in _sample(data.train)]
+    learned = (e for e in _sample(data.train) if sides is None or sides.target.can_learn(e.target))
+    pairs = [(e.source, e.target) for e in learned]
     sources, references = [e.source for e in dev], [e.targets for e in dev]
-    lead = recipe.lead or task.lead
+    lead, source = recipe.lead or task.lead, None if sides is None else sides.source
     return best_baseline(pairs, sources, references, task.output_metric, sides_of(recipe), lead, note, source)
 
 
