@@ -90,6 +90,8 @@ HEADINGS = {
     "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
     "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
     "augment": "`model.encoder.embedding.augment`, with `embedding: features`: SpecAugment.",
+    "question": "`source.question`, with `source: question`: how the question becomes tokens.",
+    "picture": "`source.picture`, with `source: question`: the picture that is asked about.",
 }
 # Options that hold kinds of another one, where these are told.
 LIKE = {"each": "source", "reader": "encoder", "within": "score"}

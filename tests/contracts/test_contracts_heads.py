@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from windlass.model import LossOptions, Model, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
 from windlass.nn.character_encoder import CharacterEncoderOptions
-from windlass.nn.pooling import PoolOptions
+from windlass.nn.features import FeatureOptions
+from windlass.nn.pooling import PoolOptions, Summary
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
@@ -51,12 +53,17 @@ def _variants() -> dict[str, Recipe]:
         found[name] = recipe_of(head, usual)
     for name, head in FIRST.items():
         for kind, encoder in ENCODERS.items():
-            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder)
+            summary = head.model_copy(update={"pool": Summary.Options()}) if "pool" in type(head).model_fields else head
+            found[f"{name} - {kind} encoder"] = recipe_of(head, encoder) or recipe_of(summary, encoder)
         for kind, spelling in parts(CharacterEncoderOptions).items():
             found[f"{name} - {kind} spelling"] = recipe_of(head, {**usual, "spelling": spelling})
         for kind, pool in parts(PoolOptions).items() if "pool" in type(head).model_fields else ():
             pooled = head.model_copy(update={"pool": pool})
             found[f"{name} - {kind} pool"] = recipe_of(pooled, usual) or recipe_of(pooled, one_way)
+        for (kind, encoder), (n, features) in product(ENCODERS.items(), enumerate(FeatureOptions.tiny(), 1)):
+            if "embedding" in encoder:
+                read = {**encoder, "embedding": features}
+                found[f"{name} - {kind} encoder of features {n}"] = recipe_of(head, read)
     pooled = next(head for head in FIRST.values() if "pool" in type(head).model_fields)
     attention = pooled.pool
     for kind, score in parts(AttentionOptions).items():
@@ -98,14 +105,14 @@ def batch(name: str, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: b
     recipe = VARIANTS[name]
     source, values = tiny(sides_of(recipe).source_side)
     inputs = source.collate([source.encode(values[row]) for row in rows])
+    inputs = {name: _double(side) for name, side in inputs.items()}
     target, answers = tiny(sides_of(recipe).target_side)
     real = inputs["source"].mask.flatten(2).any(-1) if inputs["source"].mask.dim() > 2 else inputs["source"].mask
     if target.per_place:
         ids = torch.tensor(rows)[:, None] + torch.arange(real.size(1))
         gold = _wide(Padded(ids % len(target) * real, real), wider)
     else:
-        gold = target.collate([target.encode(answers[row]) for row in rows])
-        gold = Padded(gold.values.double(), gold.mask) if gold.values.is_floating_point() else gold
+        gold = _double(target.collate([target.encode(answers[row]) for row in rows]))
     if blank:
         here = torch.arange(len(rows)) != rows.index(1)
         inputs = {name: _without(side, here) for name, side in inputs.items()}
@@ -113,19 +120,28 @@ def batch(name: str, rows: tuple[int, ...] = (0, 1, 2), wider: int = 0, blank: b
     return Batch({name: _wide(side, wider) for name, side in inputs.items()}, gold, torch.tensor(rows))
 
 
+def _double(side: Padded) -> Padded:
+    return replace(side, values=side.values.double()) if side.values.is_floating_point() else side
+
+
+def _within(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """The mask of places for each of their numbers, where places are features."""
+    return mask.view(*mask.shape, *[1] * (values.dim() - mask.dim()))
+
+
 def _without(side: Padded, rows: torch.Tensor) -> Padded:
     mask = side.mask & rows.view(-1, *[1] * (side.mask.dim() - 1))
-    return Padded(side.values * mask, mask)
+    return Padded(side.values * _within(mask, side.values), mask)
 
 
 def _wide(side: Padded, by: int) -> Padded:
     """More places, and, of places of places, more of both."""
     values, mask = side.values, side.mask
-    for axis in range(1, values.dim()):
-        shape = [*values.shape[:axis], by, *values.shape[axis + 1 :]]
-        values = torch.cat([values, torch.ones(shape, dtype=values.dtype)], axis)
-        mask = torch.cat([mask, torch.zeros(shape, dtype=torch.bool)], axis)
-    return Padded(torch.where(mask, values, torch.full_like(values, 1 if by else 0)), mask)
+    for axis in range(1, mask.dim()):
+        more = [*values.shape[:axis], by, *values.shape[axis + 1 :]]
+        values = torch.cat([values, torch.ones(more, dtype=values.dtype)], axis)
+        mask = torch.cat([mask, torch.zeros(more[: mask.dim()], dtype=torch.bool)], axis)
+    return Padded(torch.where(_within(mask, values), values, torch.full_like(values, 1 if by else 0)), mask)
 
 
 def predict(models: list[Model], given: Batch) -> list[Hypothesis]:
@@ -189,9 +205,11 @@ def test_every_parameter_gets_a_finite_gradient_that_is_not_zero(name):
 @every
 def test_padding_gets_no_gradient(name):
     m = fresh(name).train()
+    torch.manual_seed(1)  # of masks of features
     m(batch(name, wider=2)).loss_sum.backward()
     wide = {part: parameter.grad for part, parameter in m.named_parameters()}
     m.zero_grad()
+    torch.manual_seed(1)
     m(batch(name)).loss_sum.backward()
     assert all(close(wide[part], parameter.grad) for part, parameter in m.named_parameters())
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import contract_parts
 import pytest
+import test_contracts_features
 import test_contracts_heads
 import test_contracts_levels
 
@@ -44,6 +45,7 @@ def held() -> set[type[Options]]:
     """Every record of options in some model that contracts are held against."""
     models = [contract_parts.model_options(name) for name in contract_parts.VARIANTS]
     models += [recipe.model for recipe in test_contracts_heads.VARIANTS.values()]
+    models += [recipe.model for recipe in test_contracts_features.VARIANTS.values()]
     models += [test_contracts_levels.model_options(name) for name in test_contracts_levels.VARIANTS]
     return {kind for model in models for kind in used(model)}
 

@@ -87,9 +87,9 @@ def test_attention_sums_to_one_over_real_places_and_is_zero_on_padding(name):
     m, given = model(name), batch()
     if m.head.attention is None:
         pytest.skip("no attention")
-    mask = given.inputs["source"].mask
     lists = [found(m, given, way) for way in SEARCHES]
     memory = m.encode(given)
+    mask = memory.mask
     pair = [Member(head, memory, given) for head in (m.head, fresh(name, seed=1).head)]
     lists += [search(pair, SearchRequest(SEARCHES[way], 2, given.keys)) for way in ("beam", "sample")]
     lists.append([[h] for h in m.head.force(memory, given)])

@@ -92,7 +92,7 @@ def test_a_batch_has_room_for_the_longer_text():
 @pytest.mark.parametrize(
     ("task", "key", "said"),
     [
-        ("classify", "data.second=2", "data.second is for a source of kind pair, not text: leave it out"),
+        ("classify", "data.second=2", "data.second is for a source of kind pair or question, not text: leave it out"),
         ("entail", "model.encoder=recurrent", "model.encoder: recurrent reads one text of source: pair"),
         ("entail", "source.each=words", "source.characters gives letters that nothing reads"),
         ("entail", "model.head={kind: label, pool: ends}", "pool: ends sees one word's comparison"),

@@ -7,7 +7,8 @@ text    copy                          the source
         letter by letter              each letter's most frequent counterpart, aligned by relative position
 label   most frequent                 the most frequent label
         bag of words                  logistic regression on tf-idf of unigrams and bigrams; for a pair of texts, on
-                                      shared words and words of either text alone
+                                      shared words and words of either text alone; for a question about a
+                                      picture, on the question: what can be answered without a look
 labels  most frequent                 the most frequent set of labels
 number  mean                          the mean of the training data
 tags    most frequent tag of a word   an unknown word gets the most frequent tag overall
@@ -79,6 +80,7 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
     "letter by letter": _letters,
     "bag of words": lambda train, lead: [BagOfWords.fit(train)],
     "bag of words of a pair": lambda train, lead: [BagOfWords.fit(train, pair=True)],
+    "bag of words of the question": lambda train, lead: [BagOfWords.fit(train, question=True)],
     "bag of words of each": lambda train, lead: [BagOfWordsTagger.fit(train)],
     "most frequent tag of a word": lambda train, lead: [most_frequent_tag(train)],
     "hidden Markov model": lambda train, lead: [HiddenMarkov.fit(train)],
@@ -88,6 +90,7 @@ BASELINES: dict[str, Callable[[Pairs, int | None], Sequence[AnyBaseline]]] = {
 number of words of the lead baseline, if the task has one."""
 CLASSES: dict[str, type[_SavedAsJson]] = {
     "bag of words": BagOfWords,
+    "bag of words of the question": BagOfWords,
     "bag of words of each": BagOfWordsTagger,
     "hidden Markov model": HiddenMarkov,
     RIGHT: TreeBaseline,
@@ -115,7 +118,7 @@ def fit(
     sides = sides or SideOptions()
     names = [sides.source_side.instead.get(name, name) for name in sides.target_side.baselines]
     fitted: list[AnyBaseline] = []
-    for name in filter(None, names):
+    for name in filter(None, (*names, *sides.source_side.beside)):
         try:
             if name == "nearest":
                 fitted += _nearest(train, source)

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import torch
@@ -54,6 +54,7 @@ class BagOfWords:
     weights: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bias: Sequence[float] = ()
     pair: bool = False  # whether a source is a pair of texts
+    question: bool = False  # whether a source is a picture and a question, of which the question is read
 
     def check(self) -> None:
         """Raise ValueError if the parts, read from a file, do not fit together."""
@@ -62,9 +63,10 @@ class BagOfWords:
             raise ValueError("its weights are not one per feature and label")
 
     @classmethod
-    def fit(cls, train: Pairs, pair: bool = False) -> BagOfWords:
+    def fit(cls, train: Pairs, pair: bool = False, question: bool = False) -> BagOfWords:
         """Train by full-batch gradient descent from zero, which is deterministic."""
-        bags = [_bag(source, pair) for source, _ in train]
+        blank = cls(f"{cls.name} of the question" if question else cls.name, pair=pair, question=question)
+        bags = [blank._bag(source) for source, _ in train]
         seen = Counter(feature for bag in bags for feature in bag)
         kept = sorted(seen, key=lambda feature: (-seen[feature], feature))[:MAX_FEATURES]
         idf = {feature: round(1 + math.log((1 + len(bags)) / (1 + seen[feature])), 4) for feature in kept}
@@ -86,17 +88,22 @@ class BagOfWords:
                 optimiser.step()
         rows = w.detach().tolist()
         weights = {feature: [round(value, 3) for value in rows[n]] for feature, n in places.items()}
-        return cls(labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()], pair=pair)
+        return replace(blank, labels=labels, idf=idf, weights=weights, bias=[round(value, 3) for value in b.tolist()])
 
     def predict(self, sources: Sequence[Value]) -> list[str]:
         """Return a label for every source."""
         predicted = []
         for source in sources:
             scores = list(self.bias)
-            for feature, value in _vector(_bag(source, self.pair), self.idf).items():
+            for feature, value in _vector(self._bag(source), self.idf).items():
                 scores = [s + value * w for s, w in zip(scores, self.weights[feature], strict=True)]
             predicted.append(self.labels[max(range(len(scores)), key=lambda n: scores[n])])
         return predicted
+
+    def _bag(self, source: Value) -> Counter[str]:
+        if self.pair:
+            return _pair_features(*PairSource.read(PairOptions(), source))
+        return _features(source[1] if self.question else as_text(source))
 
 
 @dataclass(frozen=True)
@@ -129,10 +136,6 @@ class BagOfWordsTagger:
         """Return the tags of every source, which must be split into sentences."""
         bag = BagOfWords("bag of words", self.labels, self.idf, self.weights, self.bias)
         return [" ".join(bag.predict([source] if isinstance(source, str) else source)) for source in sources]
-
-
-def _bag(source: Value, pair: bool) -> Counter[str]:
-    return _pair_features(*PairSource.read(PairOptions(), source)) if pair else _features(as_text(source))
 
 
 def _vector(bag: Counter[str], idf: Mapping[str, float]) -> dict[str, float]:

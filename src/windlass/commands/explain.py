@@ -23,7 +23,9 @@ def explain_command(
         str, typer.Argument(metavar="TEXT", help="an input; for models of documents, also a file that holds one")
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="output file: .png, .html or .json")],
-    second: Annotated[str | None, typer.Option(metavar="TEXT", help="second text of a pair")] = None,
+    second: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="second text of a pair, or the question about a picture")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="explain this output instead of the model's own")
     ] = None,
@@ -39,7 +41,6 @@ def explain_command(
     For a document, a page (.html) or picture with sentences and words shaded by their weights.
     """
     from windlass.data.sides.document import DocumentSource
-    from windlass.data.sides.pair import PairSource
     from windlass.explain.attention import draw, explain, self_attention
     from windlass.explain.render import sheet
 
@@ -53,7 +54,7 @@ def explain_command(
     if bundle.task.language_model:
         raise WindlassError(f"a language model has no source to attend to: use score {folder} FILE --json")
     options = None if search is None and beam is None else search_from_flags(bundle, search, size=beam)
-    if second is not None and not isinstance(bundle.sides.source, PairSource):
+    if second is not None and bundle.sides.source.texts < 2:
         raise WindlassError("--second is for a model of pairs, and this one reads one text: leave it out")
     source: Value = text if second is None else (text, second)
     if isinstance(side := bundle.sides.source, DocumentSource):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from windlass.core.errors import DataError
 from windlass.data.dialogs import read_dialogs
 from windlass.data.doctor import Report, survey
-from windlass.data.examples import Example, Place, aside, frozen, split
+from windlass.data.examples import Example, Place, Value, as_text, aside, frozen, split
 from windlass.data.findings import Finding, Findings, tally
 from windlass.data.frames import as_frame, read_columns
 from windlass.data.inspection import Inspection, inspect
@@ -27,6 +27,8 @@ TENTH, ENOUGH = 0.1, 10_000
 
 Parts = tuple[Sequence[Example], Sequence[Example]]
 """Train and dev."""
+SplitKey = Callable[[Value], str]
+"""What of a source must not be in both."""
 
 
 class CorpusReader(ABC):
@@ -67,8 +69,13 @@ class CorpusReader(ABC):
         return survey(train, dev, sides.target_side, sides.source_side, inspection)
 
     @abstractmethod
-    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
-        """Set a dev set aside, of a `fraction` of the examples or of as many as is usual. Returns (train, dev)."""
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True, by: SplitKey = as_text
+    ) -> Parts:
+        """Set a dev set aside, of a `fraction` of the examples or of as many as is usual. Returns (train, dev).
+
+        Examples whose sources are the same by `by` stay together.
+        """
 
     def amount(self, dev: Sequence[Example]) -> str:
         """How much was set aside, for people."""
@@ -102,11 +109,14 @@ class _Examples(CorpusReader):
                 found.add(Finding(name, n, error.kind, str(error), "skipped"))
         return _some_usable(ReadResult(tuple(examples), tuple(found.entries), beyond=found.beyond))
 
-    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True, by: SplitKey = as_text
+    ) -> Parts:
         share = _share(fraction, len(examples))
         if isinstance(examples, View):
-            return examples.parted(aside((e.text for e in examples), len(examples), share, SPLIT_SEED, disk=True))
-        return split(examples, share, SPLIT_SEED)
+            keys = (by(e.source) for e in examples)
+            return examples.parted(aside(keys, len(examples), share, SPLIT_SEED, disk=True))
+        return split(examples, share, SPLIT_SEED, [by(e.source) for e in examples])
 
 
 def _pair(row: dict[str, Any], place: Place, sides: SideOptions) -> Example:
@@ -142,7 +152,9 @@ class _Dialogs(CorpusReader):
     def from_memory(self, items: Any, name: str, sides: SideOptions, options: DataOptions | None = None) -> ReadResult:
         return self.in_memory.from_memory(items, name, sides, options)
 
-    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True, by: SplitKey = as_text
+    ) -> Parts:
         return split(examples, _share(fraction, len(examples)), SPLIT_SEED, [str(e.place) for e in examples])
 
     @property
@@ -176,7 +188,9 @@ class _RunningText(CorpusReader):
     ) -> Report:
         return survey_texts(train, dev)
 
-    def split(self, examples: Sequence[Example], fraction: float | None, whole: bool = True) -> Parts:
+    def split(
+        self, examples: Sequence[Example], fraction: float | None, whole: bool = True, by: SplitKey = as_text
+    ) -> Parts:
         if whole:
             return split_end(examples, fraction or TENTH)
         last = max(1, round(len(examples) * _share(fraction, len(examples))))

@@ -88,7 +88,8 @@ class DataOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         if self.second is not None:
-            yield Needs("source pair", f"{at}.second is for a source of kind pair, not <source>: leave it out")
+            two = ("source pair", "source question")
+            yield Needs(two, f"{at}.second is for a source of kind pair or question, not <source>: leave it out")
         for name in ("history", "speaker"):
             if getattr(self, name) is not None:
                 yield Needs("task turns", f"{at}.{name} is for dialogs: leave it out, or set task: reply")

@@ -99,7 +99,9 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 
 
 def _limits(member: Member, options: SearchOptions) -> Tensor:
-    lengths = member.memory.mask.sum(1) if member.batch is None else member.batch.lengths
+    lengths = member.memory.mask.sum(1)
+    if member.batch is not None:  # words of sentences; places that the encoder joins
+        lengths = torch.maximum(lengths, member.batch.lengths)
     return (lengths * options.length_factor + options.length_plus).long().clamp(min=1)
 
 

@@ -102,7 +102,7 @@ class Encoder(Part, nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.front = None
+        self.front = None  # not on the class, where it would hide a module that is set later
 
     def embeddings(self) -> list[Embedding]:
         """All embeddings of source tokens."""

@@ -13,6 +13,7 @@ from windlass.encoders.document import HierarchicalEncoder
 from windlass.encoders.pair import PairEncoder
 from windlass.encoders.plain import PlainEncoder
 from windlass.encoders.pyramid import PyramidEncoder
+from windlass.encoders.question import QuestionEncoder
 from windlass.encoders.text import NoEncoder, PrefixEncoder, RecurrentEncoder
 
 EncoderOptions = Annotated[
@@ -24,7 +25,8 @@ EncoderOptions = Annotated[
     | AttentionEncoder.Options
     | PairEncoder.Options
     | PlainEncoder.Options
-    | PyramidEncoder.Options,
+    | PyramidEncoder.Options
+    | QuestionEncoder.Options,
     Field(discriminator="kind"),
     named,
 ]

@@ -37,4 +37,5 @@ class PlainEncoder(TokenEncoder):
     def forward(self, batch: Batch) -> Memory:
         """Embed the places of `source`."""
         source = self.embed(batch)
-        return Memory(source.values, source.mask, masked_mean(source.values, source.mask))
+        states = source.values * source.mask[..., None]
+        return Memory(states, source.mask, masked_mean(states, source.mask))

@@ -53,8 +53,8 @@ class PyramidEncoder(TokenEncoder):
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """Two layers, and three in one direction."""
-            return cls.small(cell="gru", layers=2), cls.small(cell="lstm", layers=3, factor=3, bidirectional=False)
+            """Both directions, and one with another factor; of two layers, so that the last has places left."""
+            return cls.small(cell="gru", layers=2), cls.small(cell="lstm", layers=2, factor=3, bidirectional=False)
 
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)

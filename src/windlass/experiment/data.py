@@ -59,7 +59,8 @@ def read_data(recipe: Recipe) -> Data:
     examples = joined_views([result.examples for result in train])
     if dev:
         return Data(_expanded(examples), dev[0].examples, report)
-    train_part, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None)
+    held_out_by = sides_of(recipe).source_side.held_out_by
+    train_part, held = reader.split(examples, files.dev_fraction, recipe.train.chunk is not None, held_out_by)
     return Data(_expanded(train_part), held if isinstance(held, View) else tuple(held), report)
 
 
@@ -195,7 +196,8 @@ def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
     if dev is not None:
         second = as_examples(dev, "dev", recipe)
         return Data(_expanded(first.examples), second.examples, reader.survey([first], [second]))
-    train_part, held = reader.split(first.examples, recipe.data.dev_fraction, recipe.train.chunk is not None)
+    whole, by = recipe.train.chunk is not None, sides_of(recipe).source_side.held_out_by
+    train_part, held = reader.split(first.examples, recipe.data.dev_fraction, whole, by)
     return Data(_expanded(train_part), tuple(held), reader.survey([first]))
 
 

@@ -280,7 +280,7 @@ def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], 
     seed, sides, chunk = bundle.recipe.seed, bundle.sides, bundle.recipe.train.chunk
     if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
-        encoded = sides.store(map(sides.encode_example, train), disk)
+        encoded = sides.store((sides.encode_example(e) for e in train if sides.target.can_learn(e.target)), disk)
         return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
     return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
@@ -290,6 +290,9 @@ def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundl
     """The bundle with a training length that suits the data, and its loader."""
     recipe, (loader, count) = bundle.recipe, _loaders(bundle, train)
     options = recipe.train
+    if options.chunk is None and (rare := len(train) - count):
+        kept = f"the {len(bundle.sides.target)} most frequent labels are kept"
+        note(f"left out {counted(rare, 'example')} of training: {kept} (target.most)")
     if options.auto and count:
         what = "examples" if options.chunk is None else f"chunks of {options.chunk} tokens"
         options, reason = scale_training(options, count, lambda tokens: loader(tokens).batches(0), what)

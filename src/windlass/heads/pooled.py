@@ -67,8 +67,11 @@ class PooledHeadOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} pairs")
+        reads = self.pool.reads
         yield Needs(
-            "model.encoder states", f"with {at}: {self.kind} the encoder must have states, not encoder: <model.encoder>"
+            f"model.encoder {reads}",
+            f"{at}.pool: {self.pool.kind} reads {reads}, which encoder: <model.encoder> does not give: "
+            f"use pool: {'summary' if reads == 'states' else 'attention'}, or another encoder",
         )
         yield from self.pool.declare_over("model.encoder", f"{at}.pool")
         if self.wide is not None:
@@ -160,8 +163,8 @@ class PooledHead(Head):
 
 
 def _attention(memories: Sequence[Memory], pooling: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """For each row, the attention (rows, S) of pooling or, for a pair, of the second text over the first."""
-    weights = [w[:, None] for w in pooling if w is not None]
-    if "second" in memories[0].parts:
-        weights = [m.parts["cross_attention"].states for m in memories if "cross_attention" in m.parts]
+    """For each row, the attention (rows, S) of pooling, of the second text over the first, or of a question."""
+    weights = [m.parts["cross_attention"].states for m in memories if "cross_attention" in m.parts]
+    if not weights and "second" not in memories[0].parts:
+        weights = [w[:, None] for w in pooling if w is not None]
     return ensemble_mean(weights).unbind(0) if weights else [None] * len(memories[0].mask)

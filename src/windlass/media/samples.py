@@ -41,6 +41,21 @@ def sample_pictures() -> tuple[str, ...]:
 
 
 @cache
+def sample_features() -> tuple[str, ...]:
+    """Three files of features: grids of 2 x 2, 1 x 2 and 2 x 1 regions, of two numbers each.
+
+    >>> [np.load(path).shape for path in sample_features()]
+    [(2, 2, 2), (1, 2, 2), (2, 1, 2)]
+    """
+    made = []
+    for n, shape in enumerate(((2, 2, 2), (1, 2, 2), (2, 1, 2))):
+        path = _path(f"features{n}.npy")
+        np.save(path, np.random.default_rng(n).normal(size=shape).astype(np.float32))
+        made.append(str(path))
+    return tuple(made)
+
+
+@cache
 def sample_clips() -> tuple[str, ...]:
     """Three clips of 3, 2 and 4 frames, as folders of pictures.
 

@@ -94,11 +94,13 @@ class FeatureStore:
 
     def refresh(self) -> None:
         """Read what the store holds now; another run may have added to it."""
-        self.rows = self._size() // self.row_bytes
+        self.rows, self._lost = self._size() // self.row_bytes, False
         for line in _lines(self.folder / "index.jsonl"):
             key, first, count = line
             if first + count <= self.rows:
                 self._index[key] = first, count
+            else:
+                self._lost = True
         for line in _lines(self.folder / "files.jsonl"):
             path, size, changed, key = line
             self._files[path] = size, changed, key
@@ -129,6 +131,10 @@ class FeatureStore:
         """Append an item."""
         if rows.shape[1:] != self.shape or rows.dtype != self.dtype:
             raise DataError(f"{self.folder}: rows of {rows.dtype}{rows.shape[1:]}, not of {self.dtype}{self.shape}")
+        if self._lost:  # rows that are cut off: their lines must not come to point to those that follow
+            lines = (json.dumps([name, *at]) + "\n" for name, at in self._index.items())
+            atomic_write(self.folder / "index.jsonl", "".join(lines).encode())
+            self._lost = False
         with (self.folder / "rows.bin").open("ab") as file:
             if spare := file.tell() % self.row_bytes:  # of an item that was not written to its end
                 file.truncate(file.tell() - spare)
@@ -158,5 +164,8 @@ def _lines(path: Path) -> list[Any]:
 
 
 def _append(path: Path, line: list[Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+        broken = file.read(1) not in (b"", b"\n")  # the last line was not written to its end
+        file.write(b"\n" * broken + json.dumps(line).encode() + b"\n")

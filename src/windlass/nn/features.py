@@ -102,8 +102,8 @@ def stack_places(x: Tensor, mask: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         return x, mask
     missing = -x.size(1) % k
-    x = F.pad(x, (0, 0, 0, missing)).view(x.size(0), -1, k * x.size(2))
-    return x, F.pad(mask, (0, missing)).view(mask.size(0), -1, k).any(2)
+    x = F.pad(x, (0, 0, 0, missing)).reshape(x.size(0), -1, k * x.size(2))
+    return x, F.pad(mask, (0, missing)).reshape(mask.size(0), -1, k).any(2)
 
 
 def spec_augment(x: Tensor, mask: Tensor, options: SpecAugmentOptions) -> Tensor:

@@ -18,6 +18,7 @@ from windlass.nn.attention import Additive, Attention, AttentionOptions
 
 class _PoolOptions(Options):
     ends: ClassVar[int] = 0  # reads the last states of a network with this many directions; 0: reads all states
+    reads: ClassVar[str] = "states"  # what of a memory
 
     def build(self, size: int) -> Pool:
         """Build the pool."""
@@ -217,8 +218,33 @@ class MeanMax(Pool):
         return torch.cat([masked_mean(memory.states, memory.mask), masked_max(memory.states, memory.mask)], dim=1), None
 
 
+@final
+class Summary(Pool):
+    """The encoder's own summary of what it read.
+
+    >>> Summary(2)(Memory(torch.zeros(1, 1, 2), torch.ones(1, 1) > 0, torch.tensor([[3.0, 4.0]])))[0].tolist()
+    [[3.0, 4.0]]
+    """
+
+    class Options(_PoolOptions):
+        """The encoder's summary."""
+
+        reads: ClassVar[str] = "summary"
+        kind: Literal["summary"] = "summary"
+
+    def forward(self, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """The summary."""
+        return memory.summary, None
+
+
 PoolOptions = Annotated[
-    Last.Options | Mean.Options | Max.Options | Ends.Options | AttentionPooling.Options | MeanMax.Options,
+    Last.Options
+    | Mean.Options
+    | Max.Options
+    | Ends.Options
+    | AttentionPooling.Options
+    | MeanMax.Options
+    | Summary.Options,
     Field(discriminator="kind"),
     named,
 ]

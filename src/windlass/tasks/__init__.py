@@ -145,6 +145,14 @@ _ALL = (
         sources=("picture",),
         target="label",
     ),
+    Task(
+        "answer",
+        "a question about a picture to an answer, one of the most frequent",
+        metrics=("accuracy",),
+        metric="accuracy",
+        sources=("question",),
+        target="label",
+    ),
     # Metrics as in the captioning papers: several references, the closest reference length.
     Task(
         "caption",

@@ -28,6 +28,7 @@ from windlass.data.sides.number import NumberOptions, NumberTarget
 from windlass.data.sides.numbers import NumbersOptions, NumbersSource
 from windlass.data.sides.pair import PairOptions, PairSource, text_by_default
 from windlass.data.sides.picture import PictureOptions, PictureSource
+from windlass.data.sides.question import QuestionOptions, QuestionSource
 from windlass.data.sides.sound import SoundOptions, SoundSource
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget, WrittenTarget
@@ -58,7 +59,8 @@ SourceOptions = Annotated[
     | NumbersOptions
     | PictureOptions
     | VideoOptions
-    | SoundOptions,
+    | SoundOptions
+    | QuestionOptions,
     Field(discriminator="kind"),
     BeforeValidator(text_by_default),
 ]
@@ -80,6 +82,7 @@ SOURCES: dict[str, type[SourceSide]] = {
     "picture": PictureSource,
     "video": VideoSource,
     "sound": SoundSource,
+    "question": QuestionSource,
 }
 TARGETS: dict[str, type[TargetSide]] = {
     "text": TextTarget,

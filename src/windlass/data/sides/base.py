@@ -154,6 +154,8 @@ class SourceSide(Side):
     separated: ClassVar[str] = "both are separated by spaces"
     instead: ClassVar[Mapping[str, str | None]] = {}
     """Baselines that this source has in the place of those that a target names; None: no such baseline."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Baselines that this source has beside those of the target."""
     end_mark: bool = False
     """Whether the last place is the end mark."""
     extensions: ClassVar[frozenset[str]] = frozenset()
@@ -195,6 +197,11 @@ class SourceSide(Side):
     def locate(cls, options: Any, value: Value, folder: Path) -> Value:
         """The value with its files found, whose names are relative to `folder`; a `CellError` if one is missing."""
         return value
+
+    @classmethod
+    def held_out_by(cls, value: Value) -> str:
+        """What must not be in both training and dev data: the source itself, or what several sources share."""
+        return as_text(value)
 
     @classmethod
     def columns(cls, value: Value) -> tuple[str, ...]:
@@ -346,6 +353,10 @@ class TargetSide(Side):
     def symbols_in(cls, value: Value) -> Sequence[str]:
         """The labels or tags of a value, which a report counts; none of a text or a number."""
         return ()
+
+    def can_learn(self, value: Value) -> bool:
+        """Whether training can use a value; one of a label that is not kept is left out."""
+        return True
 
     @classmethod
     def mark_spans(cls, values: Iterable[Value]) -> bool:

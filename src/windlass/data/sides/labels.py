@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from windlass.core.errors import BundleError, DataError, nearest
 from windlass.core.options import Options
@@ -89,6 +90,11 @@ class LabelOptions(Options):
     """
 
     kind: Literal["label"] = "label"
+    most: int | None = Field(
+        None,
+        ge=2,
+        description="keep the most frequent labels, this many of them; examples of others are left out of training",
+    )
 
 
 @final
@@ -99,6 +105,8 @@ class LabelTarget(SymbolsTarget):
     >>> side = LabelTarget.fit(LabelOptions(), ["spam", "ham", "ham"])
     >>> side.encode("spam").tolist(), side.symbols, len(side)
     ([1], ('ham', 'spam'), 2)
+    >>> LabelTarget.fit(LabelOptions(most=2), ["2", "2", "chair", "chair", "sink"]).can_learn("sink")
+    False
     """
 
     baselines = ("most frequent", "bag of words")
@@ -114,6 +122,19 @@ class LabelTarget(SymbolsTarget):
 
     def _split(self, value: Value) -> list[str]:
         return [value]
+
+    def extend(self, values: Iterable[Value]) -> tuple[Self, tuple[str, ...]]:
+        """With `most`, new labels are added while there is room."""
+        extended, new = super().extend(values)
+        most = self.options.most
+        if most is None or len(extended.symbols) <= most:
+            return extended, new
+        room = max(0, most - len(self.symbols))
+        return replace(self, symbols=self.symbols + new[:room]), new[:room]
+
+    def can_learn(self, value: Value) -> bool:
+        """Whether the label is one of those that are kept."""
+        return value in self._index
 
     def encode(self, value: Value) -> NDArray[Any]:
         return ids(self._ids(value, "label"))

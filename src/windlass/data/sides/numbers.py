@@ -123,8 +123,8 @@ class NumbersSource(SourceSide):
         return file_key(value.partition("#")[0]) + value.partition("#")[2] if isinstance(value, str) else str(value)
 
     @classmethod
-    def blank(cls, value: Value) -> bool:
-        return len(value) == 0 if isinstance(value, tuple) else not value.strip()
+    def columns(cls, value: Value) -> tuple[str, ...]:
+        return (value if isinstance(value, str) else json.dumps(value),)
 
     @classmethod
     def split(cls, options: NumbersOptions, value: Value) -> tuple[str, ...]:
@@ -185,7 +185,8 @@ class NumbersSource(SourceSide):
 
     @classmethod
     def tiny(cls) -> tuple[NumbersSource, tuple[Value, ...]]:
-        values = (((0.5, 1.0), (-1.0, 2.0), (0.0, 3.0)), ((1.5, 0.0),), ((0.25, 0.5), (1.0, 1.0)))
+        long = tuple((0.5 * n, 1.0 - n % 3) for n in range(8))
+        values = (long, ((1.5, 0.0),), ((0.25, 0.5), (1.0, 1.0)))
         return cls.fit(NumbersOptions(), values), values
 
 

@@ -77,7 +77,7 @@ class PairSource(SourceSide):
     @classmethod
     def fit(cls, options: PairOptions, values: Iterable[Value]) -> PairSource:
         texts = [text for value in values for text in value]
-        return cls(options, _without_end(EACH[options.each.kind].fit(options.each, texts)))
+        return cls(options, without_end(EACH[options.each.kind].fit(options.each, texts)))
 
     @classmethod
     def read(cls, options: PairOptions, cell: object) -> Value:
@@ -145,7 +145,7 @@ class PairSource(SourceSide):
 
     @classmethod
     def from_json(cls, options: PairOptions, content: Json) -> PairSource:
-        return cls(options, _without_end(EACH[options.each.kind].from_json(options.each, content["each"])))
+        return cls(options, without_end(EACH[options.each.kind].from_json(options.each, content["each"])))
 
     @classmethod
     def tiny(cls) -> tuple[PairSource, tuple[Value, ...]]:
@@ -158,5 +158,10 @@ def _second(name: str) -> str:
     return "second" if name == "source" else f"second_{name}"
 
 
-def _without_end(each: TokenizedSource) -> TokenizedSource:
+def without_end(each: TokenizedSource) -> TokenizedSource:
+    """The side of a text, without the end mark.
+
+    >>> without_end(TextSource.tiny()[0]).places("ab").names
+    ('a', 'b')
+    """
     return replace(each, end_mark=False) if isinstance(each, TextSource) else each

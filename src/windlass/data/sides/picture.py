@@ -50,6 +50,7 @@ class PictureOptions(CnnOptions):
     """
 
     kind: Literal["picture"] = "picture"
+    vector: bool = Field(False, description="one vector, the mean of the regions, instead of a grid to attend to")
 
 
 @cache
@@ -181,9 +182,28 @@ class CnnSource(MediaSource):
         return {"source": self.shape[0] if reader is None else reader.size}  # type: ignore[attr-defined]
 
 
+class PictureReader(CnnReader):
+    """The front of a CNN; with `vector`, a frozen one gives the mean of the regions.
+
+    >>> PictureReader(PictureOptions(cnn="small")).identity
+    'pixels 64'
+    """
+
+    def __init__(self, options: PictureOptions):
+        super().__init__(options)
+        self.mean = options.vector and not self.trained
+        if self.mean:
+            self.grid, self.identity = 1, f"{self.identity}, mean of the regions"
+
+    def rows(self, loaded: Sequence[Any]) -> list[NDArray[Any]]:
+        """Of each picture its regions, their mean or, if blocks are trained, one place with their input."""
+        rows = super().rows(loaded)
+        return [row.mean(0, keepdims=True, dtype=np.float32).astype(self.dtype) for row in rows] if self.mean else rows
+
+
 @cache
-def _reader(options: PictureOptions) -> CnnReader:
-    return CnnReader(options)
+def _reader(options: PictureOptions) -> PictureReader:
+    return PictureReader(options)
 
 
 @final
@@ -201,7 +221,7 @@ class PictureSource(CnnSource):
     least: ClassVar[Mapping[str, float]] = {"width in pixels": 16, "height in pixels": 16}
 
     @classmethod
-    def reader_of(cls, options: PictureOptions) -> CnnReader:
+    def reader_of(cls, options: PictureOptions) -> PictureReader:
         return _reader(options)
 
     @classmethod
@@ -230,7 +250,8 @@ class PictureSource(CnnSource):
         return super().inputs(data)
 
     def front(self) -> nn.Module | None:
-        return CnnTail(self.options, regions=None) if len(self.shape) > 1 else None
+        regions = 1 if self.options.vector else None
+        return CnnTail(self.options, regions) if len(self.shape) > 1 else None
 
     def cost(self, arrays: Arrays) -> int:
         """Its regions."""
@@ -259,7 +280,7 @@ def _regions(options: PictureOptions) -> int:
     reader = _reader(options)
     if not reader.trained:
         return reader.grid
-    tail = CnnTail(options, regions=None).eval()
+    tail = CnnTail(options, 1 if options.vector else None).eval()
     values = torch.zeros(1, 1, *reader.shape, dtype=torch.uint8 if reader.whole else torch.float32)
     with torch.inference_mode():
         return tail(Padded(values, torch.ones(1, 1, dtype=torch.bool))).values.size(1)  # type: ignore[no-any-return]
