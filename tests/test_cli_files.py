@@ -278,3 +278,27 @@ def test_sounds_of_the_doctor(tmp_path):
         ran = run("doctor", tmp_path / "s")
     assert "source, seconds: median 0.1, 95th percentile 0.2, from 0.01 to 0.2" in ran.out
     assert "tiny: 2 kept" in ran.out
+
+
+def test_training_on_a_folder_with_a_folder_of_validation_data(place, tmp_path):
+    rng = np.random.default_rng(3)
+    for part, count in (("train", 6), ("dev", 2)):
+        for label, pitch in (("high", 0.9), ("low", 0.1)):
+            (tmp_path / part / label).mkdir(parents=True)
+            for n in range(count):
+                with wave.open(str(tmp_path / part / label / f"{n}.wav"), "wb") as file:
+                    file.setparams((1, 2, 8000, 0, "NONE", ""))
+                    tone = 9000 * np.sin(pitch * np.arange(800)) + rng.normal(0, 99, 800)
+                    file.writeframes(tone.astype("<i2").tobytes())
+    (tmp_path / "train/low/empty.wav").write_bytes(b"")
+    small = ("source.rate=8000", "source.bands=8", "train.evaluate_steps=null", "train.processes=1")
+    options = [part for text in small for part in ("--set", text)]
+    ran = run(
+        "train", tmp_path / "train", "--dev", tmp_path / "dev", "--epochs", "1", "--out", tmp_path / "m", *options
+    )
+    assert ran.code == 0, ran.err
+    assert "task classify-sound, as its folders are 2 labels of recordings (low 7, high 6)" in ran.err
+    assert "left out 1 input that cannot be read; first is" in ran.err
+    assert f"windlass predict {tmp_path}/m {tmp_path}/dev/high/0.wav" in ran.err
+    assert len(lines(run("predict", tmp_path / "m", tmp_path / "dev"))) == 4
+    assert json.loads(run("evaluate", tmp_path / "m", tmp_path / "dev", "--json").out)["examples"] == 4

@@ -231,3 +231,15 @@ def test_pairs_in_memory_are_recognised_too(tmp_path, monkeypatch):
     assert recognise_frame(as_frame(rows), {}, [], lambda text: None) == "caption"
     frame = as_frame({"photo": [row[0] for row in rows], "animal": ANIMALS})
     assert recognise_frame(frame, {}, [], lambda text: None) == "classify-picture"
+
+
+def test_questions_about_pictures(tmp_path):
+    rows = [(f"what is number {n}", ["chair", "table"][n % 2], file) for n, file in enumerate(pictures(tmp_path / "p"))]
+    path = written(tmp_path / "a.csv", rows, ["question", "answer", "image"])
+    found = recognise_file(path, DataOptions())
+    columns = {"source": "image", "second": "question", "target": "answer"}
+    assert (found.task, dict(found.data)) == ("answer", columns)
+    recipe = compose_for("answer", None, [{"data": {"train": [str(path)]}}], print)
+    assert (recipe.data.source, recipe.data.second, recipe.data.target) == ("image", "question", "answer")
+    first = read(path, recipe.data, SideOptions(source=recipe.source, target=recipe.target)).examples[0]
+    assert (first.source, first.target) == ((str(tmp_path / "p/0.png"), "what is number 0"), "chair")

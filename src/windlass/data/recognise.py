@@ -11,7 +11,16 @@ from collections.abc import Mapping, Sequence
 from windlass.core.errors import DataError, nearest
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import as_text
-from windlass.data.recognise_source import FILE_TASKS, by_name, choose, most_common, of_files, only, unclear
+from windlass.data.recognise_source import (
+    FILE_TASKS,
+    QUESTION_NAMES,
+    by_name,
+    choose,
+    most_common,
+    of_files,
+    only,
+    unclear,
+)
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number
 from windlass.data.tables import MISSING, Column
@@ -95,10 +104,13 @@ def columns_for(
         "number": ("number", "label"),
     }
     inputs: list[ColumnSample] = []
-    if source in FILE_TASKS:
-        inputs = [c for c in columns if c.files == source or (source == "numbers" and c.numbers)]
-        inputs = (inputs or [c for c in columns if c.named_files == source])[:1]
+    kind = "picture" if source == "question" else source
+    if kind in FILE_TASKS:
+        inputs = [c for c in columns if c.files == kind or (kind == "numbers" and c.numbers)]
+        inputs = (inputs or [c for c in columns if c.named_files == kind])[:1]
     usable = [c for c in columns if c.looks not in ("nothing", "file", "id", "other", "links") and c not in inputs]
+    questions = by_name(usable, QUESTION_NAMES)[:1] if source == "question" and inputs else []
+    usable = [c for c in usable if c not in questions]
     seconds = by_name(usable, SECOND_NAMES)
     named = [c for c in by_name(usable, TARGET_NAMES) if c not in seconds]
     suited = [c for kind in wanted.get(task_target, ("text", "list")) for c in usable if c.looks == kind]
@@ -108,7 +120,8 @@ def columns_for(
         answers = named or suited[0 if inputs else texts :][:1]
     if inputs:
         answers = answers or usable
-        return {"source": inputs[0].column, "target": answers[0].column} if answers else {}
+        asked = {"second": questions[0].column} if questions else {}
+        return {"source": inputs[0].column, **asked, "target": answers[0].column} if answers else {}
     if not answers:
         return {}
     target = answers[0]

@@ -12,6 +12,8 @@ from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
 from windlass.data.tables import MISSING, Column
 
+QUESTION_NAMES = ("question", "query")
+"""Columns of questions about pictures."""
 MOST = 20
 """Columns that an error names at most."""
 
@@ -55,7 +57,7 @@ def of_files(
         texts = [c for c in beside if c not in targets or c in by_name(beside, SOURCE_NAMES)]
         if texts and "source" not in own:
             return None
-    if not inputs or "second" in own:
+    if not inputs:
         return None
     if len(inputs) > 1:
         told = ", ".join(repr(c.column) for c in inputs[:MOST])
@@ -63,11 +65,19 @@ def of_files(
     source, rest = inputs[0], [c for c in usable if c is not inputs[0]]
     kind = source.files or "numbers"
     holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.called} holds numbers"
+    questions = [own["second"]] if "second" in own else by_name(rest, QUESTION_NAMES)
+    if kind == "picture" and len(questions) == 1 and questions[0] is not own.get("target"):
+        rest = [c for c in rest if c is not questions[0]]
+    else:
+        questions = []
     answers = [own["target"]] if "target" in own else by_name(rest, TARGET_NAMES) or rest
     if not answers:
         raise DataError(f"{where}: {holds}, but no column holds labels or texts for them; choose one with --target")
     target = only(answers, where, [])
     chosen: dict[str, Column] = {"source": source.column, "target": target.column}
+    if questions:
+        reason = f"{holds}, and {questions[0].called} holds questions about them"
+        return Recognised("answer", chosen | {"second": questions[0].column}, reason, ("caption", "classify-picture"))
     tasks, kinds = FILE_TASKS[kind], len(target.counts)
     other = ("classify",) if any(c.looks == "text" for c in rest if c is not target) else ()
     if kind == "numbers" and _tags_of_numbers(source, target):

@@ -134,6 +134,14 @@ class QuestionSource(SourceSide):
         picture, failed = self.picture.prepare((value[0] for value in known), note, track, new)
         return replace(self, picture=picture), {value: failed[value[0]] for value in known if value[0] in failed}
 
+    def portion(self, values: Sequence[Value]) -> int:
+        return self.picture.portion([picture for picture, _ in values])
+
+    def loaded(self, values: Iterable[Value]) -> tuple[QuestionSource, dict[Value, str]]:
+        known = list(values)
+        picture, failed = self.picture.loaded(picture for picture, _ in known)
+        return replace(self, picture=picture), {value: failed[value[0]] for value in known if value[0] in failed}
+
     def encode(self, value: Value) -> Arrays:
         return self.encode_all([value])[0]
 
