@@ -88,7 +88,7 @@ HEADINGS = {
     "search": "How outputs are found. See [search](search.md).",
     "below": "`model.encoder.below`, with `encoder: attention`.",
     "attention": "`model.encoder.attention`, with `encoder: pair`. See [entail](entail.md).",
-    "picture": "`model.encoder.picture`, with `encoder: question`: the regions of the picture. See [answer](answer.md).",
+    "picture": "`model.encoder.picture`, with `encoder: question`: regions of the picture. See [answer](answer.md).",
     "compose": "`model.encoder.attention.compose`, with `encoder: pair`.",
     "augment": "`model.encoder.embedding.augment`, with `embedding: features`: SpecAugment.",
 }
