@@ -35,7 +35,7 @@ from windlass.experiment.data import (
 )
 from windlass.experiment.recognise import adapt_tokens, compose_for, in_python, recognise_frame
 from windlass.experiment.run import apply_suggestions, run
-from windlass.explain.attention import draw, explain
+from windlass.explain.attention import draw, explain, shown
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
@@ -176,7 +176,7 @@ class Trained:
         """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
         prediction = explain(self.bundle, text, target)
         if path is not None:
-            draw([prediction], Path(path))
+            draw([prediction], Path(path), over=[shown(self.bundle, text)])
         return prediction
 
     def save(self, folder: str | Path) -> None:

@@ -97,6 +97,8 @@ def test_a_recipe_and_a_bundle_come_back_the_same_and_predict_the_same(task, tmp
     else:
         found = predict([bundle], values)
         assert predict([again], values) == found
+        for prediction in found:  # also where the encoder joins places
+            assert {len(row) for row in prediction.attention or ()} <= {len(prediction.places.names)}
         alone = [predict([again], [value])[0].text for value in values]
         assert alone == [prediction.text for prediction in found]
         pairs = [(value, p.text) for value, p in zip(values, found, strict=True)]

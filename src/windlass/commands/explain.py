@@ -41,7 +41,7 @@ def explain_command(
     For a document, a page (.html) or picture with sentences and words shaded by their weights.
     """
     from windlass.data.sides.document import DocumentSource
-    from windlass.explain.attention import draw, explain, self_attention
+    from windlass.explain.attention import draw, explain, self_attention, shown
     from windlass.explain.render import sheet
 
     (bundle,) = load_bundles(folder, None, device)
@@ -69,7 +69,7 @@ def explain_command(
         say(never_seen(prediction.unknown))
     if target is not None and (unknown := bundle.sides.target.unknown(target)):
         say(f"the model never writes {', '.join(map(repr, unknown[:5]))}: read as unknown")
-    draw([prediction], out)
+    draw([prediction], out, over=[shown(bundle, source)])
     confidence = "" if prediction.confidence is None else f"   (probability {prediction.confidence:.2f})"
     say(f"{text} -> {prediction.text}{confidence}; written to {out}")
 

@@ -138,7 +138,7 @@ class Memory(Record):
     mask: Tensor  # (B, S)
     summary: Tensor  # (B, D)
     final: tuple[CellState, ...] = ()  # the last state of every layer, to start a stacked decoder
-    places: str = "tokens"  # what the S places are: tokens, sentences; open to a grid, frames, a spectrogram
+    places: str = "tokens"  # what the S places are: tokens, sentences, a grid
     parts: dict[str, Memory] = field(default_factory=dict)  # the words of sentences, the second text of a pair
 
     @classmethod
@@ -262,12 +262,25 @@ class Places:
     ('A', 'cat', '.')
     """
 
-    kind: str  # tokens, words, sentences; open to a grid, frames, a spectrogram
+    kind: str  # tokens, words, sentences; a grid, frames, a spectrogram, steps
     names: tuple[str, ...]
     offsets: tuple[tuple[int, int], ...] = ()  # of words: where each is in the characters of the input
     within: tuple[Places, ...] = ()  # of sentences: the words of each
     parts: dict[str, Places] = field(default_factory=dict)  # of a pair: the places of the second text
     unread: int = 0  # words beyond what the model reads
+    joined: int = 1  # how many places of the input each stands for, where an encoder joins them
+
+    def grouped(self, k: int) -> Places:
+        """The places of an encoder that joins k at a time, each named by its first and its last.
+
+        >>> Places("steps", ("1", "2", "3", "4", "5")).grouped(2).names
+        ('1-2', '3-4', '5')
+        """
+        if k == 1:
+            return self
+        groups = (self.names[n : n + k] for n in range(0, len(self.names), k))
+        names = tuple(group[0] if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
+        return Places(self.kind, names, parts=self.parts, joined=k * self.joined)
 
     @property
     def lowest(self) -> Places:

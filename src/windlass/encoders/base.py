@@ -97,6 +97,8 @@ class Encoder(Part, nn.Module, ABC):
     """The sizes of the states of the memory's parts, by name."""
     embedding: Embedding | Features
     """The embedding of the source tokens or features, if the encoder has one."""
+    joined: int = 1
+    """How many places of the source each place of the memory stands for."""
     front: nn.Module | None
     """Trained layers in front of it, which a source may bring along: the last blocks of a CNN."""
 
@@ -135,6 +137,8 @@ class TokenEncoder(Encoder):
         self.embedding = options.embedding.build(by_name["source"])
         self.spelling: nn.Module | None = None
         self.width = self.embedding.size  # of an embedded token
+        if isinstance(options.embedding, FeatureOptions):
+            self.joined = options.embedding.stack
         if options.spelling is not None:
             spelling = options.spelling.build(by_name["characters"])
             self.spelling, self.width = spelling, self.width + spelling.size

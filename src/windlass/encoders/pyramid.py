@@ -60,6 +60,7 @@ class PyramidEncoder(TokenEncoder):
         super().__init__(vocabulary, options)
         single = StackOptions(**{name: getattr(options, name) for name in StackOptions.model_fields} | {"layers": 1})
         self.factor, width = options.factor, self.width
+        self.joined *= options.factor ** (options.layers - 1)
         stacks = []
         for _ in range(options.layers):
             stacks.append(Stack(width, single, options.bidirectional))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
 from windlass.decoding.options import SearchOptions
 from windlass.explain.document import draw_documents
+from windlass.explain.media import Shown, draw_media
 from windlass.explain.render import Heat, sheet
 from windlass.inference.predict import predict, score
 
@@ -64,8 +66,23 @@ def self_attention(bundle: Bundle, text: Value) -> list[Heat]:
     ]
 
 
-def draw(predictions: list[Prediction], path: Path, title: str | None = None) -> Path:
+def shown(bundle: Bundle, text: Value) -> Shown | None:
+    """What the attention over an input is drawn on: pixels, a spectrogram, readings; None for text.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> shown(Bundle.new(Recipe(), Sides.tiny()), "ab") is None
+    True
+    """
+    return bundle.sides.source.shown(bundle.sides.read(text))
+
+
+def draw(
+    predictions: list[Prediction], path: Path, title: str | None = None, over: Sequence[Shown | None] = ()
+) -> Path:
     """Write predictions with their attention as a picture (.png), a page (.html) or data (.json).
+
+    `over` has what `shown` returned for each input, if it is not text.
 
     >>> draw([], Path("x.gif"))
     Traceback (most recent call last):
@@ -79,6 +96,10 @@ def draw(predictions: list[Prediction], path: Path, title: str | None = None) ->
         return path
     if predictions and all(p.places.within and not p.answer.written for p in predictions):
         return draw_documents(predictions, path, title)
+    drawn = [p for p in predictions if p.answer.per_place or p.attention is not None]
+    pictured = [each for each in over if each is not None]
+    if len(pictured) == len(drawn) == len(predictions) > 0:
+        return draw_media(predictions, pictured, path, title)
     heats = []
     for p in predictions:
         if p.answer.per_place:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.data.cutting import JOINER
@@ -182,7 +182,7 @@ def _draw(axes: Axes, panel: _Panel) -> None:
     axes.spines[:].set_color("#c9d2da")
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path | BinaryIO) -> None:
     """Save a figure as .png, and make its folder.
 
     >>> import tempfile
@@ -191,7 +191,8 @@ def save(figure: Figure, path: Path) -> None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts.families warns better

@@ -141,7 +141,7 @@ def _predictions(
     mask, words = lowest.mask.cpu(), _word_attention(members)
     predictions = []
     for row, (value, hypotheses) in enumerate(zip(values, ranked, strict=True)):
-        read = sides.source.places(value)
+        read = sides.source.places(value).grouped(bundle.model.encoder.joined)
         within: tuple[tuple[float, ...], ...] = ()
         if words is not None:
             within = tuple(tuple(words[row, n, : len(part.names)].tolist()) for n, part in enumerate(read.within))

@@ -281,6 +281,10 @@ class SourceSide(Side):
     def places(self, value: Value) -> Places:
         """What the places of the memory stand for."""
 
+    def shown(self, value: Value) -> NDArray[Any] | None:
+        """What attention is drawn on: pixels (H, W, 3), frames (F, H, W, 3), numbers of places (S, N); None: names."""
+        return None
+
     def lends(self, value: Value) -> list[list[str]]:
         """What a decoder that copies can copy, sentence by sentence, as a target would write it."""
         raise RecipeError(f"nothing can be copied from source: {self.options.kind}: use source: text")

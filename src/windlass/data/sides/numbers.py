@@ -168,6 +168,10 @@ class NumbersSource(SourceSide):
             return Places("steps", tuple(map(str, range(1, (shape[0] if len(shape) == 2 else 1) + 1))))
         return Places("grid", tuple(f"{r},{c}" for r in range(1, shape[0] + 1) for c in range(1, shape[1] + 1)))
 
+    def shown(self, value: Value) -> NDArray[np.float32] | None:
+        """The readings, standardised, if they are a sequence."""
+        return self.encode(value)["source"] if _array(value).ndim == 2 else None
+
     def random_values(self, count: int) -> list[Value]:
         drawn = np.random.default_rng(0).normal(self.mean, self.deviation, (count, 16, len(self.mean)))
         return [frozen(value) for value in drawn.tolist()]

@@ -25,7 +25,10 @@ from windlass.data.sides.media import MediaOptions, MediaSource, Reader
 from windlass.media.cnn import Cnn, load_cnn
 from windlass.media.errors import MediaError
 from windlass.media.in_memory import is_picture, kept_picture
-from windlass.media.picture import EXTENSIONS, picture_size, read_picture
+from windlass.media.picture import EXTENSIONS, centre_crop, picture_size, read_picture
+
+SHOWN = 336
+"""Pixels of a side of a picture that attention is drawn on."""
 
 
 class CnnOptions(MediaOptions):
@@ -266,6 +269,10 @@ class PictureSource(CnnSource):
     def places(self, value: Value) -> Places:
         side = math.isqrt(self._regions)
         return Places("grid", tuple(f"{row},{column}" for row in range(1, side + 1) for column in range(1, side + 1)))
+
+    def shown(self, value: Value) -> NDArray[np.uint8]:
+        """The square that the CNN sees, in more pixels."""
+        return centre_crop(read_picture(value), SHOWN)
 
     @classmethod
     def tiny(cls) -> tuple[PictureSource, tuple[Value, ...]]:

@@ -171,6 +171,10 @@ class QuestionSource(SourceSide):
         """The regions of the picture; the tokens of the question are their part `question`."""
         return replace(self.picture.places(value[0]), parts={"question": self.question.places(value[1])})
 
+    def shown(self, value: Value) -> NDArray[Any] | None:
+        """The picture."""
+        return self.picture.shown(value[0])
+
     def unknown(self, value: Value) -> tuple[str, ...]:
         return self.question.unknown(value[1])
 

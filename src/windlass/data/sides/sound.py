@@ -125,6 +125,11 @@ class SoundSource(MediaSource):
         count = self.cost(self.encode(value))
         return Places("spectrogram", tuple(f"{n * self.options.hop:.2f}" for n in range(count)))
 
+    def shown(self, value: Value) -> NDArray[np.float32]:
+        """Its log-mel frames."""
+        frames: NDArray[np.float32] = self.reader.load(value)
+        return frames
+
     def to_json(self) -> Json:
         return super().to_json() | {"mean": list(self.mean), "deviation": list(self.deviation)}
 

@@ -131,6 +131,11 @@ class VideoSource(CnnSource):
     def places(self, value: Value) -> Places:
         return Places("frames", super().places(value).names)
 
+    def shown(self, value: Value) -> NDArray[np.uint8]:
+        """The frames that the CNN sees."""
+        frames: NDArray[np.uint8] = self.reader.load(value)
+        return frames
+
     @classmethod
     def tiny(cls) -> tuple[VideoSource, tuple[Value, ...]]:
         from windlass.media.samples import sample_clips
