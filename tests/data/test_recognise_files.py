@@ -15,7 +15,9 @@ from windlass.data.frames import as_frame
 from windlass.data.readers import DataOptions, read
 from windlass.data.recognise_file import known_columns, recognise_file
 from windlass.data.sides import SideOptions
+from windlass.experiment.data import as_examples
 from windlass.experiment.recognise import compose_for, recognise_frame
+from windlass.recipe import compose
 
 CAPTIONS = [f"a {colour} square number {n} on the wall" for n, colour in enumerate(["red", "blue"] * 12)]
 ANIMALS = ["cat", "dog"] * 12
@@ -243,3 +245,10 @@ def test_questions_about_pictures(tmp_path):
     assert (recipe.data.source, recipe.data.second, recipe.data.target) == ("image", "question", "answer")
     first = read(path, recipe.data, SideOptions(source=recipe.source, target=recipe.target)).examples[0]
     assert (first.source, first.target) == ((str(tmp_path / "p/0.png"), "what is number 0"), "chair")
+
+
+def test_pictures_in_memory():
+    rows = [(Image.new("RGB", (8, 8), (n, 0, 0)), animal) for n, animal in enumerate(ANIMALS)]
+    assert recognise_frame(as_frame(rows), {}, [], lambda text: None) == "classify-picture"
+    first, *_ = as_examples(rows, "train", compose("classify-picture", None)).examples
+    assert (Image.open(first.source).size, first.target) == ((8, 8), "cat")

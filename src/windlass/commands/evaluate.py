@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @app.command("evaluate")
 def evaluate_command(
     folder: flags.Folder,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="test data with references; -: stdin")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="test data with references, file or folder; -: stdin")],
     json_: flags.Json = False,
     confusion: Annotated[
         Path | None, typer.Option(metavar="FILE", help="for labels and tags: draw the confusion matrix as .png")

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 def explain_command(
     folder: flags.Folder,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="an input; for models of documents, also a file that holds one")
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="an input: a text, or the file of a picture, clip or sound; for models of documents, also a file that "
+            "holds one",
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="output file: .png, .html or .json")],
     second: Annotated[

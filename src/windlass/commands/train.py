@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
 @app.command()
 def train(
-    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="training data", show_default=False)] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="training data: a table, a text, or a folder of pictures, clips or sounds whose folders are labels",
+            show_default=False,
+        ),
+    ] = None,
     task: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"{', '.join(TASK_NAMES)}; default: by the data")
     ] = None,
@@ -32,7 +39,8 @@ def train(
         list[str] | None, typer.Option("--train", metavar="FILE", help="training data; repeatable")
     ] = None,
     dev: Annotated[
-        str | None, typer.Option(metavar="FILE", help="validation data; default: held out from the training data")
+        str | None,
+        typer.Option(metavar="FILE", help="validation data; default: held out from the training data"),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="output directory")] = Path("model"),
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="passes over the training data")] = None,

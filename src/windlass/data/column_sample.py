@@ -17,6 +17,7 @@ from windlass.data.examples import as_text
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import ID_NAMES, OTHER_NAMES, TARGET_NAMES, is_number, plain_name
 from windlass.data.tables import MISSING, Column
+from windlass.media.in_memory import is_picture
 
 FEW = 10
 """Rows too few to tell labels from texts."""
@@ -90,7 +91,9 @@ class ColumnSample:
 
     @cached_property
     def files(self) -> str | None:
-        """The kind of source whose files the cells name, if most of them are there."""
+        """The kind of source whose files the cells name, if most of them are there; or that they hold, in memory."""
+        if self.cells and all(map(is_picture, self.cells[:20])):
+            return "picture"
         if self.folder is None or self.words > 3:
             return None
         paths = [os.path.join(self.folder, text) for text in islice(self.counts, 50)]
