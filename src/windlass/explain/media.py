@@ -15,7 +15,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,7 +240,7 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
     head = 0.5 if title else 0.0
     panels = max((len(_panels(view)) if view.places.kind == "grid" else _ACROSS) for view in views)
     wide = 2 * _EDGE + (_PANEL + 0.12) * min(_ACROSS, max(2, panels))
-    tall = head + sum(view.height for view in views) + 0.3
+    tall = head + sum(view.height for view in views) + 0.42
     figure = Figure(figsize=(wide, tall))
     if title:
         family = fonts.families(title)
@@ -252,7 +252,8 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
         figure.text(*at, heading, size=12.5, weight="bold", va="center", color=INK, family=family, parse_math=False)
         (_draw_panels if view.places.kind == "grid" else _draw_sequence)(figure, view, top)
         top += view.height
-    figure.text(_EDGE / wide, 0.15 / tall, _legend(views[0]), size=8, va="center", color=GREY)
+    legend = "\n".join(wrap(_legend(views[0]), max(30, int(14 * wide))))
+    figure.text(_EDGE / wide, 0.22 / tall, legend, size=8, va="center", color=GREY)
     return figure
 
 
