@@ -249,7 +249,8 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
     for view in views:
         heading, family = view.heading, fonts.families(view.heading)
         at = (_EDGE / wide, 1 - (top + 0.22) / tall)
-        figure.text(*at, heading, size=12.5, weight="bold", va="center", color=INK, family=family, parse_math=False)
+        size = min(12.5, 12.5 * (wide - 2 * _EDGE) / (0.108 * max(1, len(heading))))
+        figure.text(*at, heading, size=size, weight="bold", va="center", color=INK, family=family, parse_math=False)
         (_draw_panels if view.places.kind == "grid" else _draw_sequence)(figure, view, top)
         top += view.height
     legend = "\n".join(wrap(_legend(views[0]), max(30, int(14 * wide))))
