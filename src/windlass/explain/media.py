@@ -200,9 +200,12 @@ def _draw_input(axes: Axes, view: View) -> None:
     if kind == "frames":
         count = min(len(shown), MOST_FRAMES)
         wide = len(shown) / count
+        gap = 0.015 * wide
         for n in range(count):
             pixels = shown[int((n + 0.5) * wide)]
-            axes.imshow(pixels, extent=(n * wide, (n + 1) * wide, 0, 1), aspect="auto", interpolation="bilinear")
+            axes.imshow(
+                pixels, extent=(n * wide + gap, (n + 1) * wide - gap, 0, 1), aspect="auto", interpolation="bilinear"
+            )
         axes.set(ylim=(0, 1))
     elif kind == "spectrogram" or shown.shape[1] > MOST_LINES:
         low, high = np.percentile(shown, [2, 99.8])
@@ -261,7 +264,7 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
 def _legend(view: View) -> str:
     if view.places.kind == "grid":
         return "Bright: regions of much attention. Only the square in the middle of a picture is seen."
-    strongest = f"The darkest cell is {100 * _most(view):.0f} %."
+    strongest = f"The darkest colour stands for {100 * _most(view):.0f} %."
     return f"{view.value[0].upper()}{view.value[1:]} over {_UNITS.get(view.places.kind, 'places')}. {strongest}"
 
 
