@@ -12,12 +12,14 @@ import tempfile
 from pathlib import Path
 from textwrap import fill
 
+import numpy as np
 import skimage.data
 from matplotlib.figure import Figure
 from PIL import Image
 
 import windlass
 from windlass.decoding.options import Beam
+from windlass.media.picture import centre_crop
 
 HERE = Path(__file__).parent / "images"
 PHOTOS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "horse", "coins", "hubble_deep_field", "grass", "clock")
@@ -35,16 +37,19 @@ def main() -> None:
             path = Path(folder) / f"{name}.png"
             photo.save(path)
             axes = figure.add_subplot(2, 5, n + 1)
-            photo.thumbnail((224, 224))
-            axes.imshow(photo)
+            axes.imshow(centre_crop(np.asarray(photo), 224))  # what the CNN sees
             axes.set_axis_off()
             caption = model.predict(str(path), SEARCH)[0].text
             print(f"{name}: {caption}")
-            axes.set_title(fill(caption, 28), fontsize=9, y=-0.02, va="top")
-            if name == "chelsea":
+            axes.set_title(fill(caption, 28), fontsize=9, y=-0.05, va="top")
+            if name == "camera":
                 model.explain(str(path), HERE / "captions-attention.png")
-        figure.subplots_adjust(0.01, 0.12, 0.99, 0.99, 0.06, 0.35)
+        figure.subplots_adjust(0.01, 0.12, 0.99, 0.99, 0.06, 0.3)
         figure.savefig(HERE / "captions.png", dpi=90)
+    for picture in ("captions.png", "captions-attention.png"):
+        drawn = Image.open(HERE / picture).convert("RGB")
+        drawn.thumbnail((1200, 1200))
+        drawn.quantize(128).save(HERE / picture, optimize=True)
 
 
 if __name__ == "__main__":
