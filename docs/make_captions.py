@@ -28,6 +28,7 @@ SEARCH = Beam(size=5, length_penalty=0.7, unknown=False)
 
 
 def main() -> None:
+    """Caption the photos and draw them."""
     model = windlass.load(sys.argv[1])
     figure = Figure(figsize=(11, 5.6))
     with tempfile.TemporaryDirectory() as folder:
