@@ -82,7 +82,8 @@ def score_test(runs: Path, folder: Path, rows: list[dict[str, Any]], settings: l
     for row in rows:
         bundle = Bundle.load(runs / row["kind"])
         held = {part: read_examples(bundle.recipe, folder / f"{part}.jsonl").examples for part in ("dev", "test")}
-        searches = [Beam(size=size, length_penalty=penalty) for size in (3, 5) for penalty in (0.3, 0.5, 0.7, 0.9)]
+        limits = {"unknown": False, "length_factor": 0, "length_plus": 40}
+        searches = [Beam(size=5, length_penalty=penalty, **limits) for penalty in (0.3, 0.5, 0.7, 0.9)]
         scored = [(evaluate([bundle], held["dev"], search).metrics["bleu_4"], n) for n, search in enumerate(searches)]
         best = searches[max(scored)[1]]
         row["search"] = best.model_dump()

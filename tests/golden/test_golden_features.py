@@ -11,6 +11,7 @@ from windlass.core.errors import RecipeError
 from windlass.core.records import Batch, Padded
 from windlass.encoders.plain import PlainEncoder
 from windlass.encoders.pyramid import PyramidEncoder
+from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn.features import FeatureOptions, Features, SpecAugmentOptions, spec_augment, stack_places
 
 
@@ -146,3 +147,20 @@ def test_what_joins_places_is_refused_where_each_place_has_a_tag():
         encoder = {**usual["model"]["encoder"], **change}
         with pytest.raises(RecipeError, match="joins places that have a tag each"):
             parse({**usual, "model": {**usual["model"], "encoder": encoder}})
+
+
+def test_a_clip_is_classified_by_its_last_state():
+    """The decks' h_t = RNN(h_{t-1}, CNN(x_t)), P(y) = softmax(V h_T + b)."""
+    encoder = {"kind": "recurrent", "cell": "rnn", "size": 4, "bidirectional": False}
+    encoder["embedding"] = {"kind": "features", "size": None}
+    model = build(ModelOptions(encoder=encoder, head={"kind": "label", "pool": "summary"}), LossOptions(), 3, 2)
+    cell, output = model.encoder.stack.first, model.head.output[0]
+    source = given([4, 2], 3)
+    with torch.no_grad():
+        found, _ = model.head(model.encode(batch(source)))
+        for row, length in enumerate([4, 2]):
+            h = torch.zeros(4)
+            for x in source.values[row, :length]:
+                h = torch.tanh(cell.weight_x @ x + cell.weight_h @ h + cell.bias)
+            right = torch.log_softmax(output.weight @ h + output.bias, 0)
+            assert torch.allclose(found[row], right, atol=1e-6)
