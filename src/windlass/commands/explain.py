@@ -75,7 +75,8 @@ def explain_command(
     if target is not None and (unknown := bundle.sides.target.unknown(target)):
         say(f"the model never writes {', '.join(map(repr, unknown[:5]))}: read as unknown")
     draw([prediction], out, over=[shown(bundle, source)])
-    confidence = "" if prediction.confidence is None else f"   (probability {prediction.confidence:.2f})"
+    chance = prediction.confidence
+    confidence = "" if chance is None else f"   (probability {chance:{'.2f' if chance >= 0.005 else '.1g'}})"
     say(f"{text} -> {prediction.text}{confidence}; written to {out}")
 
 
