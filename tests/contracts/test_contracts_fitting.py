@@ -54,7 +54,9 @@ def tiny_batch(recipe: Recipe) -> tuple[Batch, int]:
 def scored(recipe: Recipe) -> bool:
     """Whether the model of a recipe gives a batch a loss that every weight it uses can learn from."""
     batch, outputs = tiny_batch(recipe)
-    model = build(recipe.model, recipe.loss, {"source": IDS, "characters": IDS}, outputs)
+    source, _ = sides_of(recipe).source_side.tiny()
+    sizes = {"source": IDS, "characters": IDS, "picture": source.sizes.get("picture", 0)}
+    model = build(recipe.model, recipe.loss, sizes, outputs, front=source.front())
     found = model(batch)
     found.mean.backward()
     return bool(found.count > 0) and bool(found.loss_sum.isfinite())
@@ -65,7 +67,10 @@ def outcome(task: str, source: int, encoder: str, letters: bool, head: str, star
     """What is wrong with a recipe, or nothing, if its model scores a batch."""
     usual = USUAL[task]
     given = merge(usual["source"], SOURCES[usual["source"]["kind"]][source])
-    model = {"encoder": {"kind": encoder, **(LETTERS if letters else {})}, "head": head}
+    pooled = encoder == "question" and "pool" in members(HeadOptions)[head].model_fields
+    model: dict[str, Any] = {"encoder": {"kind": encoder, **(LETTERS if letters else {})}, "head": head}
+    if pooled:  # its states are one: the question and the picture together
+        model["head"] = {"kind": head, "pool": "summary"}
     if start:
         model["decoder"] = {"start": start, "context": context}
     joint = "joint" if given == usual["target"] else "separate"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -37,6 +37,7 @@ from windlass.experiment.data import Data, as_data, sides_of
 from windlass.experiment.run import fit_sides, training_loader
 from windlass.inference.likelihood import score_texts
 from windlass.inference.predict import predict
+from windlass.media.samples import sample_pictures
 from windlass.recipe import Recipe, default, merge, parse, setting
 from windlass.tasks import TASKS
 
@@ -47,6 +48,8 @@ MADE = {
     **{f"made-{task}": (task, {}) for task in ("regress", "similarity", "multilabel", "reply", "tag-document")},
 }
 """Bundles of kinds that are not stored: a task, and what differs from its recipe."""
+MADE_UP = ("numbers", "picture", "video", "sound", "question")
+"""Sources that are no text: their values are made by the sides themselves."""
 NAMES = sorted([*(path.name for path in BUNDLES.iterdir()), *MADE])
 
 
@@ -184,6 +187,9 @@ def tiny_recipe(task: str) -> dict[str, Any]:
 
     content = default(task)
     content["model"] = cut(content["model"])
+    for source in (content["source"], content["source"].get("picture", {})):
+        if "cnn" in source:
+            source["cnn"] = "small"
     return content
 
 
@@ -245,7 +251,15 @@ def _data(recipe: Recipe) -> Data:
         return as_data(["a cat sat so", "the dog ran"], ["so it is"], recipe)
     sides = sides_of(recipe)
     pairs = PAIRS["tree" if sides.target_side.trees else recipe.target.kind]
-    if sides.source_side.texts > 1:
+    if recipe.source.kind in MADE_UP:
+        values = sides.source_side.tiny()[1]
+        if recipe.source.kind == "question":
+            values = [(picture, "what is it ?") for picture in sample_pictures()]
+        targets = [target for _, target in pairs]
+        if sides.target_side.per_place:
+            targets = [" ".join("X" for _ in sides.source_side.split(recipe.source, value)) for value in values]
+        pairs = list(zip(values, cycle(targets)))
+    elif sides.source_side.texts > 1:
         pairs = [((source, "so"), target) for source, target in pairs]
     elif recipe.source.kind == "document" and sides.target_side.per_place:
         pairs = [(("a cat", "the dog"), "D N"), (("so",), "X")]

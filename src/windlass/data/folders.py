@@ -35,9 +35,9 @@ def walk(folder: Path, side: type[SourceSide], others: list[Path] | None = None)
 
     Hidden files are left out; other files are appended to `others`.
 
-    >>> from windlass.media.samples import sample_pictures
-    >>> [path.name for path in walk(Path(sample_pictures()[0]).parent, SOURCES["sound"])][:1]
-    []
+    >>> from windlass.media.samples import sample_clips
+    >>> [path.name for path in walk(Path(sample_clips()[0]), SOURCES["picture"])]
+    ['0.png', '1.png', '2.png']
     """
     try:
         entries = sorted((path for path in folder.iterdir() if not path.name.startswith(".")), key=_natural)

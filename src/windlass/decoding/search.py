@@ -101,7 +101,9 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 def _limits(member: Member, options: SearchOptions) -> Tensor:
     lengths = member.memory.mask.sum(1)
     if member.batch is not None:  # words of sentences; places that the encoder joins
-        lengths = torch.maximum(lengths, member.batch.lengths)
+        source = member.batch.inputs.get("source")
+        ids = source is None or not (source.values.is_floating_point() or source.values.dtype == torch.uint8)
+        lengths = member.batch.lengths if ids else torch.maximum(lengths, member.batch.lengths)
     return (lengths * options.length_factor + options.length_plus).long().clamp(min=1)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from windlass.media.errors import MediaError
 from windlass.media.picture import read_picture
+from windlass.media.pillow import Image
 
 
 @cache
@@ -30,7 +30,10 @@ def is_picture(value: Any) -> bool:
     >>> is_picture(Image.new("L", (4, 4))), is_picture(np.zeros((4, 4))), is_picture("cat.jpg")
     (True, True, False)
     """
-    return isinstance(value, Image.Image | bytes) or (isinstance(value, np.ndarray) and value.ndim in (2, 3))
+    if isinstance(value, np.ndarray):
+        return value.ndim in (2, 3)
+    of_pillow = type(value).__module__.startswith("PIL.") and isinstance(value, Image.Image)
+    return of_pillow or isinstance(value, bytes)
 
 
 def kept_picture(value: Any) -> Path:

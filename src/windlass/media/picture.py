@@ -12,9 +12,9 @@ from typing import IO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from windlass.media.errors import MediaError
+from windlass.media.pillow import Image
 
 EXTENSIONS: frozenset[str] = frozenset(
     ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .tif .tiff .webp .avif .jp2 .ppm .pgm .pbm .pnm".split()
@@ -23,18 +23,18 @@ EXTENSIONS: frozenset[str] = frozenset(
 LARGEST = 100_000_000
 """Pixels of the largest picture that is decoded."""
 _TOO_LARGE = f"more than {LARGEST // 1_000_000} megapixels: make it smaller, or leave it out"
-Source: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.generic]
+Source: TypeAlias = "str | Path | bytes | Image.Image | NDArray[np.generic]"
 
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM")  # none that runs programs
 _ORIENTATION = 0x0112  # the EXIF tag
 _UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
 }
 _SPACES = str.maketrans("\t\r\n\f", "    ")
 _QUIET = Lock()  # the filters of `warnings` belong to the process: one thread at a time may change them
@@ -168,7 +168,7 @@ def _decoded(image: Image.Image, shorter: int | None, name: str) -> NDArray[np.u
         side = min(image.size)
         width, height = (max(1, round(length * shorter / side)) for length in image.size)
         image = image.resize((width, height), Image.Resampling.BICUBIC)
-    return np.array(image if turn is None else image.transpose(turn))
+    return np.array(image if turn is None else image.transpose(Image.Transpose[turn]))
 
 
 def _orientation(image: Image.Image) -> int:

@@ -148,8 +148,12 @@ class MediaSource(SourceSide):
     @classmethod
     def locate(cls, options: Any, value: Value, folder: Path) -> Value:
         path = Path(folder) / value
-        if value.strip() and not path.exists():
-            raise CellError("missing file", f"no such file: {path}")
+        try:
+            there = not value.strip() or path.exists()
+        except (OSError, ValueError):  # a text that is no name of a file
+            there = False
+        if not there:
+            raise CellError("missing file", f"no such file: {str(path)[:200]}")
         return str(path) if value.strip() else value
 
     @classmethod

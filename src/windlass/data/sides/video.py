@@ -105,9 +105,12 @@ class VideoSource(CnnSource):
     @classmethod
     def holds(cls, path: Path) -> bool:
         """Whether this is a clip: a file, or a folder of pictures."""
-        if not path.is_dir():
-            return super().holds(path)
-        return any(file.suffix.lower() in picture.EXTENSIONS for file in path.iterdir())
+        try:
+            if path.is_dir():
+                return any(file.suffix.lower() in picture.EXTENSIONS for file in path.iterdir())
+        except (OSError, ValueError):  # a text that is no name of a file, or a folder that cannot be read
+            return False
+        return super().holds(path)
 
     @classmethod
     def measure(cls, options: VideoOptions, value: Value) -> dict[str, float]:
