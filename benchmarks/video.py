@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import data, once, report, spread
+from numpy.typing import NDArray
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
@@ -63,7 +64,7 @@ def phases(runs: Path, held: str) -> dict[str, list[Path]]:
         (path,) = folder.rglob(f"{video}_raw.csv")
         with path.open(encoding="latin-1", newline="") as file:
             rows = [*csv.reader(file)][1:]
-        positions = [[*map(float, row[:18])] for row in rows]
+        positions = motion(np.array([row[:18] for row in rows], dtype=np.float64)).round(3).tolist()
         names = ["Preparation" if row[-1].startswith("Prepara") else row[-1] for row in rows]
         lines = [
             {"positions": positions[at : at + WINDOW], "phases": " ".join(names[at : at + WINDOW])}
@@ -73,6 +74,16 @@ def phases(runs: Path, held: str) -> dict[str, list[Path]]:
     dev = VIDEOS[(VIDEOS.index(held) + 1) % len(VIDEOS)]
     lists = {video: runs / f"phases-{video}.jsonl" for video in VIDEOS}
     return {"train": [lists[v] for v in VIDEOS if v not in (held, dev)], "dev": [lists[dev]], "test": [lists[held]]}
+
+
+def motion(joints: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where hands and wrists are, seen from the spine, and how fast they move; mean 0 and deviation 1 in the video."""
+    hands = (joints[:, [0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17]].reshape(-1, 4, 3) - joints[:, None, 9:12]).copy()
+    padded = np.pad(hands, ((2, 2), (0, 0), (0, 0)), mode="edge")
+    velocity = padded[4:] - padded[:-4]
+    speed = np.linalg.norm(velocity, axis=2)
+    numbers = np.concatenate([hands.reshape(-1, 12), velocity.reshape(-1, 12), np.log(speed + 1e-3)], axis=1)
+    return (numbers - numbers.mean(0)) / numbers.std(0)
 
 
 def captions(runs: Path) -> dict[str, list[Path]]:

@@ -25,6 +25,9 @@ from windlass.media.sound import EXTENSIONS, log_mel, read_sound
 SAMPLE = 512
 """Sounds whose mean and deviation stand for those of all."""
 
+LEAST = 1.0
+"""The least deviation of a band, in log units (speech: 2 to 4), so that one without sound is not blown up."""
+
 
 class SoundOptions(MediaOptions):
     """A recording.
@@ -106,7 +109,7 @@ class SoundSource(MediaSource):
             if count > 100 * SAMPLE:
                 break
         mean = total / max(1, count)
-        deviation = np.sqrt(np.maximum(squares / max(1, count) - mean**2, 1e-6)) if count else np.ones_like(mean)
+        deviation = np.sqrt(np.maximum(squares / max(1, count) - mean**2, LEAST**2))
         return replace(unknown, mean=tuple(mean.tolist()), deviation=tuple(deviation.tolist()))
 
     @classmethod
