@@ -83,7 +83,7 @@ def test_baselines_read_the_question_or_find_the_nearest_of_both():
 
 @pytest.mark.parametrize("score", members(AttentionOptions))
 def test_every_score_can_look_at_the_picture(score):
-    keys = ", keys: 256" if score in ("dot", "scaled_dot", "cosine") else ""
+    keys = ", keys: 512" if score in ("dot", "scaled_dot", "cosine") else ""
     recipe = compose("answer", None, [setting(f"model.encoder.picture.attention={{kind: {score}{keys}}}")])
     recipe.model.encoder.build({"source": 9, "picture": 5})
 
