@@ -5,8 +5,8 @@
 
 `digits` names the digit of a recording. `strings` writes what is said in 3 to 7 recordings of one speaker, joined with
 silences of 50 to 300 ms. Recordings 0 to 4 of each digit and speaker are the test set, 5 to 9 dev, the rest train; no
-recording is in strings of two of them. `--speaker` leaves a speaker out of train and dev; its recordings are the test
-set. Published for single digits, official split: 97 to 99 % (small CNNs and RNNs).
+recording is in strings of two of them. `--speakers` leaves one after another out of train and dev; all
+recordings of that speaker are the test set. Published for single digits, official split: 97 to 99 % (small CNNs and RNNs).
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ def train(task: str, seed: int, out: Path, lists: dict[str, Path], settings: lis
     recipe = compose(TASKS[task], None, [*over, *map(setting, settings)])
     outcome = run(recipe, read_data(recipe), out, Silent())
     assert outcome.dev is not None
+    assert outcome.fit.reason != "interrupted"  # a row would be kept as that of a whole run
     trained = {"epochs": outcome.fit.epochs, "training_minutes": round(outcome.fit.seconds / 60, 2)}
     return {"seed": seed, "dev": outcome.dev.metrics, "baseline": outcome.baseline_metrics, **trained}
 

@@ -128,6 +128,7 @@ def train(task: str, seed: int, out: Path, lists: dict[str, list[Path]], setting
     recipe = compose(TASKS[task], None, [*over, *map(setting, settings)])
     outcome = run(recipe, read_data(recipe), out, Silent())
     assert outcome.dev is not None
+    assert outcome.fit.reason != "interrupted"  # a row would be kept as that of a whole run
     trained = {"epochs": outcome.fit.epochs, "training_minutes": round(outcome.fit.seconds / 60, 2)}
     end = read_rows(out)[-1]  # of the weights at the end, which dev did not choose
     last = {name: end[name] for name in outcome.dev.metrics}
