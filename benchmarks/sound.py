@@ -6,7 +6,8 @@
 `digits` names the digit of a recording. `strings` writes what is said in 3 to 7 recordings of one speaker, joined with
 silences of 50 to 300 ms. Recordings 0 to 4 of each digit and speaker are the test set, 5 to 9 dev, the rest train; no
 recording is in strings of two of them. `--speakers` leaves one after another out of train and dev; all
-recordings of that speaker are the test set. Published for single digits, official split: 97 to 99 % (small CNNs and RNNs).
+recordings of that speaker are the test set.
+Published for single digits, official split: 97 to 99 % (small CNNs and RNNs).
 """
 
 from __future__ import annotations
