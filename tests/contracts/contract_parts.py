@@ -17,7 +17,8 @@ from windlass.core.records import Batch, Padded
 from windlass.data.sides import SourceOptions
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.encoders.kinds import EncoderOptions
-from windlass.heads.options import ContextOptions, ReadoutOptions, TextHeadOptions
+from windlass.heads.options import ContextOptions, ReadoutOptions
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.model import LossOptions, Model, ModelOptions, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
@@ -97,7 +98,7 @@ CELLS = parts(CellOptions)
 SCORES = parts(AttentionOptions)
 READOUTS = parts(ReadoutOptions)
 ENCODERS = {name: plain(encoder) for name, encoder in parts(EncoderOptions).items()}
-STARTS = get_args(TextHeadOptions.model_fields["start"].annotation)
+STARTS = get_args(RecurrentDecoder.Options.model_fields["start"].annotation)
 
 
 def started(encoder: dict[str, Any], decoder: dict[str, Any], first: int = 0) -> dict[str, Any] | None:

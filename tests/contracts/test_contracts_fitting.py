@@ -19,7 +19,8 @@ from windlass.data.sides import SourceOptions
 from windlass.encoders.kinds import EncoderOptions
 from windlass.experiment.data import sides_of
 from windlass.heads.kinds import HeadOptions
-from windlass.heads.options import ContextOptions, TextHeadOptions
+from windlass.heads.options import ContextOptions
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.model import build
 from windlass.recipe import Recipe, default, merge, parse
 from windlass.tasks import TASKS
@@ -31,7 +32,7 @@ SOURCES: dict[str, list[dict[str, Any]]] = {kind: [{}] for kind in members(Sourc
 }
 LETTERS = {"spelling": {"kind": "convolution", "embedding": 4, "size": 4}}
 USUAL = {task: default(task) for task in TASKS}
-STARTS = get_args(TextHeadOptions.model_fields["start"].annotation)
+STARTS = get_args(RecurrentDecoder.Options.model_fields["start"].annotation)
 MEND = re.compile(r"\b(set|use|leave|change|name)\b")
 
 
