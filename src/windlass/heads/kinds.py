@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options, named
@@ -16,6 +16,7 @@ from windlass.heads.number import NumberHeadOptions
 from windlass.heads.recurrent import RecurrentDecoder
 from windlass.heads.tags import TagsHeadOptions
 from windlass.heads.text import TextHead
+from windlass.heads.transformer import TransformerDecoder
 
 
 def _recurrent_by_default(value: Any) -> Any:
@@ -24,7 +25,11 @@ def _recurrent_by_default(value: Any) -> Any:
     return {"kind": "recurrent", **value} if isinstance(value, dict) else value
 
 
-DecoderOptions = RecurrentDecoder.Options
+DecoderOptions = Annotated[
+    RecurrentDecoder.Options | TransformerDecoder.Options,
+    Field(discriminator="kind"),
+    BeforeValidator(_recurrent_by_default),
+]
 """Every decoder that a recipe can name; one that names no kind is recurrent."""
 
 
