@@ -52,7 +52,7 @@ METRIC = {"pronounce": "wer", "translate": "bleu", "lm": "nats"}
 DROPOUT = {"pronounce": 0.3, "translate": 0.2, "lm": 0.3}
 LAYERS = {"pronounce": 3, "translate": 3, "lm": 4}
 LEARNING = {"pronounce": 0.001, "translate": 0.001, "lm": 0.001}
-SIZES = range(32, 1025, 16)
+SIZES = range(32, 1025, 8)
 """Sizes that are tried; four heads of an even size share each of them."""
 
 
@@ -252,18 +252,20 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
     for axis, task in zip(axes[0], tasks, strict=True):
         own = [line for line in lines if line["task"] == task]
         fastest = max(line["tokens_per_second"] for line in own)
-        for number, line in enumerate(own):
+        for line in own:
             x, y, area = line["outputs_per_second"], line["mean"], 250 * line["tokens_per_second"] / fastest
-            axis.errorbar(x, y, yerr=line["deviation"] or None, color=f"C{number}", capsize=3)
-            axis.scatter(x, y, s=area, color=f"C{number}", alpha=0.6)
-            axis.annotate(line["architecture"], (x, y), textcoords="offset points", xytext=(8, 6), fontsize=8)
-        axis.set_xscale("log")
+            color = f"C{list(ARCHITECTURES).index(line['architecture'])}"
+            axis.errorbar(x, y, yerr=line["deviation"] or None, color=color, capsize=3)
+            axis.scatter(x, y, s=area, color=color, alpha=0.6, label=line["architecture"])
         axis.margins(0.25)
+        axis.set_xlim(left=0)
         axis.set_title(task)
         axis.set_xlabel("tokens a second" if task == "lm" else "outputs a second")
         axis.set_ylabel(own[0]["metric"])
-    figure.suptitle("score and speed of decoding; area: tokens a second in training", fontsize=10)
-    figure.tight_layout()
+    marks = axes[0][0].get_legend_handles_labels()
+    title = "area: tokens a second in training"
+    figure.legend(*marks, loc="lower center", ncols=len(ARCHITECTURES), fontsize=8, title=title, title_fontsize=8)
+    figure.tight_layout(rect=(0, 0.16, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)
     print(f"drawn to {path}")
