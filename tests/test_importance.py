@@ -43,8 +43,7 @@ def test_the_command_prints_it_and_says_what_has_no_attention(tmp_path, tiny_mod
 
 
 def test_a_model_without_attention_is_refused():
-    blind = learn(
-        reversals()[:60], held=10, train__epochs=1, model__decoder__context="none", model__decoder__start="summary"
-    )
+    parts = {"context": "none", "start": "summary", "readout": "state"}
+    blind = learn(reversals()[:60], 10, train__epochs=1, **{f"model__decoder__{k}": v for k, v in parts.items()})
     with pytest.raises(DataError, match="no attention to measure"):
         blind.attention_report([("ab", "ba")])
