@@ -45,8 +45,8 @@ class SearchRequest:
 def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
     """Search for the outputs of every row of a memory; several members are an ensemble.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
     >>> [len(hypotheses) for hypotheses in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
     [2, 2]
@@ -76,8 +76,9 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 
     A `prompt` is a forced prefix of the output; only what follows it is returned.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> options = RecurrentDecoder.Options(size=8, context="none")
+    >>> head = RecurrentDecoder(options, vocabulary=10, memory_size=0, final_sizes=()).eval()
     >>> request = SearchRequest(Sample(seed=3, length_plus=6))
     >>> first, second = (list(stream([Member(head, Memory.empty(1))], request, prompt=[5, 6])) for _ in range(2))
     >>> first == second, len(first) <= 6

@@ -330,7 +330,7 @@ def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     """The dev metrics during training, with the alignment error rate if there are gold links and attention."""
     metrics = evaluate([bundle], dev).metrics
     decoder = bundle.recipe.model.decoder
-    if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
+    if decoder is not None and decoder.aligns and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
 
