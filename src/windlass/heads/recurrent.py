@@ -201,9 +201,7 @@ class RecurrentDecoder(TextHead):
             self.readout_size if self.input_feeding else 0,
         )
         self.stack = Stack(sum(self.widths), options)
-        self.start = InitialState(
-            options.start, self.stack.first.parts, options.layers, options.size, memory_size, final_sizes
-        )
+        self.start = InitialState(options.start, self.stack.first, options.layers, memory_size, final_sizes)
         if options.readout.joins:
             width = options.size + self.context_size + (self.embedding_size if options.readout.reads_output else 0)
             self.join = nn.Linear(width, self.readout_size, bias=False)

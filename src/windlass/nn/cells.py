@@ -1,13 +1,10 @@
-"""Recurrent cells: one step of a recurrence, with the equations of the literature.
+"""Recurrent cells, with the equations of the literature, and the table of all cells.
 
-A cell computes a step in two parts. `project` multiplies the inputs by their weights and adds the bias; it needs no
-state, so one product serves a whole sequence. `step` does the rest. W are the weights of the input, U those of the
-state, * is elementwise.
+W are the weights of the input, U those of the state, * is elementwise.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal, Self, final
 
@@ -17,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, Part, named
+from windlass.core.options import named
 from windlass.core.records import CellState
-from windlass.nn.fast import torch_lstm
+from windlass.nn.cell import Cell, CellBase, GatedOptions
 from windlass.nn.fast.activation import tanh
-from windlass.nn.fast.onednn import linear
-from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape, recurrence
+from windlass.nn.fast.recurrence import GruTape, LstmTape
+from windlass.nn.parallel_cells import SRU, MinGRU, MinLSTM
 from windlass.nn.product import Product
 
 _Named = Literal["tanh", "relu", "sigmoid", "identity"]
@@ -33,87 +30,6 @@ _ACTIVATIONS: dict[str, _Activation] = {
     "sigmoid": torch.sigmoid,
     "identity": lambda x: x,
 }
-
-
-class _AnyCell(Options):
-    stateful: ClassVar[bool] = True  # whether another network can be initialised with the state
-
-    def build(self, input_size: int, size: int) -> Cell:
-        """Build the cell."""
-        return self.part(input_size, size, self)  # type: ignore[no-any-return]
-
-
-class _CellOptions(_AnyCell):
-    bias: bool = Field(True, description="add a bias to every gate")
-    orthogonal: bool = Field(True, description="initialise the recurrent weights as orthogonal matrices")
-    drop: float = Field(
-        0.0, ge=0, lt=1, description="dropout on the recurrent weights, one mask per sequence (DropConnect)"
-    )
-
-
-class Cell(Part, nn.Module, ABC):
-    """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
-
-    parts = 1
-    """The number of tensors in the state."""
-    tape: type[Tape] | None = None
-    """The step and its gradients by hand, for whole sequences and for decoders with attention."""
-    sums_input = False
-    """Whether a step uses the projected input and the product with the state only as their sum."""
-    bounded: bool | None = False
-    """Whether all states after the first lie within -1..1; None: if the first one does."""
-
-    def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
-        super().__init__()
-        self.input_size, self.size, self.drop = input_size, size, options.drop
-        self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
-        self.weight_h = nn.Parameter(torch.empty(gates * size, size))
-        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
-        for gate in self.weight_x.data.split(size):
-            nn.init.xavier_uniform_(gate) if gate.numel() else None
-        for gate in self.weight_h.data.split(size):
-            (nn.init.orthogonal_ if options.orthogonal else nn.init.xavier_uniform_)(gate)
-
-    def project(self, x: Tensor) -> Tensor:
-        """W x + b: (..., I) -> (..., G); with the first columns of W if x is only the first part of the input."""
-        return linear(x, self.weight_x[:, : x.size(-1)], self.bias)
-
-    @property
-    def state_weight(self) -> Tensor:
-        """U (G, H). In training, with DropConnect at rate `drop` (Wan et al. 2013, Merity et al. 2018): every access
-        draws a new mask, so access it once per sequence."""
-        return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
-
-    def products(self) -> tuple[Product, ...]:
-        """The products with the state that a step takes, if there are recurrent weights; made once per sequence."""
-        return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
-
-    @abstractmethod
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
-        """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
-
-    @property
-    def state_bias(self) -> Tensor | None:
-        """A bias (G,) added to the product with the state."""
-        return None
-
-    def fused(
-        self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """Run over inputs (S, B, I) in one piece; return outputs (S, B, H) and the last state. None without a tape.
-
-        Outputs may have any value on padding. No state means zeros; real (S, B, 1) is False on padding.
-        """
-        if self.tape is None:
-            return None
-        start = self.zero_state(x.size(1), x) if state is None else state
-        if torch_lstm.suits(self, x, real, reverse_from_state=reverse and state is not None):
-            return torch_lstm.run(self, x, start, real, reverse)
-        return recurrence(self.tape, self.project(x), start, self.state_weight, self.state_bias, real, reverse)
-
-    def zero_state(self, rows: int, like: Tensor) -> CellState:
-        """A state of zeros for `rows` rows, with the device and dtype of `like`."""
-        return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
 
 
 @final
@@ -130,7 +46,7 @@ class RNN(Cell):
 
     sums_input = True
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
@@ -172,7 +88,7 @@ class LSTM(Cell):
     sums_input = True
     bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """An LSTM cell."""
 
         kind: Literal["lstm"] = "lstm"
@@ -229,7 +145,7 @@ class GRU(Cell):
 
     bounded = None  # z keeps a share of the first state
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """A GRU cell."""
 
         kind: Literal["gru"] = "gru"
@@ -288,7 +204,7 @@ class Leaky(Cell):
     [[2.0, 4.0]]
     """
 
-    class Options(_AnyCell):
+    class Options(CellBase):
         """A leaky cell."""
 
         kind: Literal["leaky"] = "leaky"
@@ -331,7 +247,7 @@ class Convolution(Cell):
     (8.0, 30.0)
     """
 
-    class Options(_AnyCell):
+    class Options(CellBase):
         """A causal convolution."""
 
         stateful: ClassVar[bool] = False  # a step remembers its last inputs only
@@ -394,6 +310,15 @@ def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 CellOptions = Annotated[
-    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options, Field(discriminator="kind"), named
+    RNN.Options
+    | LSTM.Options
+    | GRU.Options
+    | Leaky.Options
+    | Convolution.Options
+    | MinGRU.Options
+    | MinLSTM.Options
+    | SRU.Options,
+    Field(discriminator="kind"),
+    named,
 ]
 """Every cell that a recipe can name."""

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from windlass.core.options import Options
 from windlass.core.records import CellState, Record
 from windlass.nn import fast
-from windlass.nn.cells import LSTM, Cell, CellOptions
+from windlass.nn.cell import Cell
+from windlass.nn.cells import LSTM, CellOptions
 from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.product import Product
 

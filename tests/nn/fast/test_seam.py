@@ -11,7 +11,7 @@ from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.attention import Attention, Score
-from windlass.nn.cells import Cell
+from windlass.nn.cell import Cell
 
 
 class Minimal(Cell):

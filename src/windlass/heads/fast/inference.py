@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from windlass.core.records import Batch, CellState, Memory, Record
 from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate, in_vocabulary
-from windlass.nn.cells import Cell
+from windlass.nn.cell import Cell
 from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh

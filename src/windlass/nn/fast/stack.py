@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import CellState
-from windlass.nn.cells import GRU, LSTM, Cell
+from windlass.nn.cell import Cell
+from windlass.nn.cells import GRU, LSTM
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import Packed, Precomputed, pack
 from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape
