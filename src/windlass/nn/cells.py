@@ -27,6 +27,8 @@ from windlass.nn.product import Product
 
 _Named = Literal["tanh", "relu", "sigmoid", "identity"]
 _Activation = Callable[[Tensor], Tensor]
+Products = tuple[Product, ...] | None
+"""What `Cell.products` returned, if it was called before the first step."""
 _ACTIVATIONS: dict[str, _Activation] = {
     "tanh": tanh,
     "relu": torch.relu,
@@ -56,6 +58,8 @@ class Cell(Part, nn.Module, ABC):
 
     parts = 1
     """The number of tensors in the state."""
+    state_names: tuple[str, ...] = ("hidden",)
+    """The names of the first of them: those worth looking at."""
     tape: type[Tape] | None = None
     """The step and its gradients by hand, for whole sequences and for decoders with attention."""
     sums_input = False
@@ -89,8 +93,12 @@ class Cell(Part, nn.Module, ABC):
         return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
 
     @abstractmethod
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """The gates (B, H) of a step, by name; a cell without gates has none."""
+        return {}
 
     @property
     def state_bias(self) -> Tensor | None:
@@ -146,7 +154,7 @@ class RNN(Cell):
         self.activation = _ACTIVATIONS[options.activation]
         self.bounded = options.activation in ("tanh", "sigmoid")
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = act(W x + U h + b)."""
         (product,) = products or self.products()
         return (self.activation(product(state[0], projected)),)
@@ -169,6 +177,7 @@ class LSTM(Cell):
     """
 
     parts = 2
+    state_names = ("hidden", "cell")
     sums_input = True
     bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
@@ -199,8 +208,18 @@ class LSTM(Cell):
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
+        _, _, o, c = self._gated(projected, state, products)
+        return o * self.output(c), c
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """i, f and o."""
+        i, f, o, _ = self._gated(projected, state, products)
+        return {"input": i, "forget": f, "output": o}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """i, f, o and c'."""
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
@@ -210,7 +229,7 @@ class LSTM(Cell):
         c = f * c + i * tanh(g)
         if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
-        return o * self.output(c), c
+        return i, f, o, c
 
 
 @final
@@ -254,8 +273,18 @@ class GRU(Cell):
         parts = weight.split([2 * self.size, self.size]) if self.before else (weight,)
         return tuple(Product(part) for part in parts)
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = z * h + (1 - z) * n."""
+        _, z, n = self._gated(projected, state, products)
+        return (torch.lerp(n, state[0], z),)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """r and z."""
+        r, z, _ = self._gated(projected, state, products)
+        return {"reset": r, "update": z}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """r, z and n."""
         (h,), products = state, products or self.products()
         halves = [2 * self.size, self.size]
         x_rz, x_n = projected.split(halves, dim=1)
@@ -266,7 +295,7 @@ class GRU(Cell):
             h_rz, h_n = products[0](h).split(halves, dim=1)
             r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
             n = tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
-        return (torch.lerp(n, h, z),)
+        return r, z, n
 
     @property
     def state_bias(self) -> Tensor | None:
@@ -309,7 +338,7 @@ class Leaky(Cell):
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = a * h + (1 - a) * x."""
         return (torch.lerp(projected, state[0], torch.sigmoid(self.rate)),)
 
@@ -357,11 +386,21 @@ class Convolution(Cell):
         self.bias = None  # added once per sum, as `constant`, not once per input
         self.constant = nn.Parameter(torch.zeros(self.channels))
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
+        complete, pending = self._sums(projected, state)
+        return self.activation(complete), *pending.split(self.size, dim=1)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """sigmoid(g), of a gated convolution."""
+        complete, _ = self._sums(projected, state)
+        return {"gate": torch.sigmoid(complete[:, self.size :])} if self.gated else {}
+
+    def _sums(self, projected: Tensor, state: CellState) -> tuple[Tensor, Tensor]:
+        """The complete sum, with its constant, and the others."""
         sums = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.channels))
         complete, pending = sums.split([self.channels, sums.size(1) - self.channels], dim=1)
-        return self.activation(complete + self.constant), *pending.split(self.size, dim=1)
+        return complete + self.constant, pending
 
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
