@@ -19,7 +19,7 @@ from windlass.core.records import Prediction
 from windlass.data.examples import Example, Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.sides import CellError
-from windlass.decoding.options import Sample, SearchOptions
+from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -36,6 +36,13 @@ from windlass.experiment.data import (
 from windlass.experiment.recognise import adapt_tokens, compose_for, in_python, recognise_frame
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain, shown
+from windlass.explain.beam import BeamTree, beam_tree, draw_beam
+from windlass.explain.coloured import draw_rows
+from windlass.explain.gates import Trace, gate_rows, traces
+from windlass.explain.saliency import Method, Saliency, attends, draw_saliency, saliency
+from windlass.explain.units import Found, excerpt
+from windlass.explain.units import units as find_units
+from windlass.explain.what_if import Matrix, draw_what_if, what_if
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
@@ -191,11 +198,71 @@ class Trained:
         return prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
-        """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
+        """Predict with attention, or explain `target`; with a path, draw it as .png, .svg, .html or .json.
+
+        What a model without attention rests on is drawn by integrated gradients.
+        """
         prediction = explain(self.bundle, text, target)
-        if path is not None:
+        if path is not None and not attends(prediction) and Path(path).suffix.lower() != ".json":
+            self.saliency(text, path, target)
+        elif path is not None:
             draw([prediction], Path(path), over=[shown(self.bundle, text)])
         return prediction
+
+    def saliency(
+        self, text: Value, path: str | Path | None = None, target: str | None = None, method: Method = "integrated"
+    ) -> Saliency:
+        """Attribute an output to the places of the input by gradients; with a path, draw it."""
+        found = saliency(self.bundle, text, target, method)
+        if path is not None:
+            draw_saliency(found, Path(path), shown(self.bundle, text))
+        return found
+
+    def beam(
+        self, text: Value, path: str | Path | None = None, search: Beam | None = None, prefix: str = ""
+    ) -> BeamTree:
+        """Return the tree of a beam search; with a path, draw it."""
+        tree = beam_tree(self.bundle, text, search, prefix)
+        if path is not None:
+            draw_beam(tree, Path(path))
+        return tree
+
+    def what_if(
+        self,
+        text: Value,
+        path: str | Path | None = None,
+        instead: Value | None = None,
+        prefix: str = "",
+        attention: Matrix | None = None,
+    ) -> tuple[Prediction, Prediction]:
+        """Predict as it is, and with another input, a given beginning of the output, or given attention (rows over the
+        places of the input); with a path, draw both side by side."""
+        found = what_if(self.bundle, text, instead, prefix, attention)
+        if path is not None:
+            inputs = [text, text if instead is None else instead]
+            draw_what_if(self.bundle, inputs, found, Path(path), ("as it is", "what if"))
+        return found
+
+    def gates(
+        self,
+        text: Value,
+        path: str | Path | None = None,
+        target: str | None = None,
+        units: Sequence[int] = (),
+        layer: str | None = None,
+    ) -> list[Trace]:
+        """Return states and gates of every recurrent layer over an input; with a path, draw some units."""
+        found = traces(self.bundle, text, target)
+        if path is not None:
+            draw_rows(gate_rows(found, units, layer), Path(path))
+        return found
+
+    def units(self, texts: Sequence[Value], path: str | Path | None = None, best: int = 1) -> list[Found]:
+        """Find recurrent units that follow events of texts; with a path, draw those that do over some text."""
+        found, traced = find_units(self.bundle, texts, best)
+        if path is not None:
+            draw_rows(excerpt([one for one in found if one.nameable] or found[:1], traced), Path(path))
+        return found
 
     def save(self, folder: str | Path) -> None:
         """Save the model to a new folder."""

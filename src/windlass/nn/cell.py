@@ -22,6 +22,9 @@ from windlass.nn.fast.onednn import linear
 from windlass.nn.fast.recurrence import Tape, recurrence
 from windlass.nn.product import Product
 
+Products = tuple[Product, ...] | None
+"""What `Cell.products` returned, if it was called before the first step."""
+
 
 class CellBase(Options):
     """The options of every cell.
@@ -58,6 +61,8 @@ class Cell(Part, nn.Module, ABC):
     """The number of tensors in the state."""
     unread = 0
     """How many of them, the output first, the next step does not read."""
+    state_names: tuple[str, ...] = ("hidden",)
+    """The names of the first of them: those worth looking at."""
     tape: type[Tape] | None = None
     """The step and its gradients by hand, for whole sequences and for decoders with attention."""
     sums_input = False
@@ -91,8 +96,12 @@ class Cell(Part, nn.Module, ABC):
         return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
 
     @abstractmethod
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """The gates (B, H) of a step, by name; a cell without gates has none."""
+        return {}
 
     @property
     def state_bias(self) -> Tensor | None:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from windlass.core.errors import RecipeError
 from windlass.core.options import named
 from windlass.core.records import CellState
-from windlass.nn.cell import Cell, CellBase, GatedOptions
+from windlass.nn.cell import Cell, CellBase, GatedOptions, Products
 from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.recurrence import GruTape, LstmTape
 from windlass.nn.parallel_cells import SRU, MinGRU, MinLSTM
@@ -62,7 +62,7 @@ class RNN(Cell):
         self.activation = _ACTIVATIONS[options.activation]
         self.bounded = options.activation in ("tanh", "sigmoid")
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = act(W x + U h + b)."""
         (product,) = products or self.products()
         return (self.activation(product(state[0], projected)),)
@@ -85,6 +85,7 @@ class LSTM(Cell):
     """
 
     parts = 2
+    state_names = ("hidden", "cell")
     sums_input = True
     bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
@@ -115,8 +116,18 @@ class LSTM(Cell):
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
+        _, _, o, c = self._gated(projected, state, products)
+        return o * self.output(c), c
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """i, f and o."""
+        i, f, o, _ = self._gated(projected, state, products)
+        return {"input": i, "forget": f, "output": o}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """i, f, o and c'."""
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
@@ -126,7 +137,7 @@ class LSTM(Cell):
         c = f * c + i * tanh(g)
         if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
-        return o * self.output(c), c
+        return i, f, o, c
 
 
 @final
@@ -170,8 +181,18 @@ class GRU(Cell):
         parts = weight.split([2 * self.size, self.size]) if self.before else (weight,)
         return tuple(Product(part) for part in parts)
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = z * h + (1 - z) * n."""
+        _, z, n = self._gated(projected, state, products)
+        return (torch.lerp(n, state[0], z),)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """r and z."""
+        r, z, _ = self._gated(projected, state, products)
+        return {"reset": r, "update": z}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """r, z and n."""
         (h,), products = state, products or self.products()
         halves = [2 * self.size, self.size]
         x_rz, x_n = projected.split(halves, dim=1)
@@ -182,7 +203,7 @@ class GRU(Cell):
             h_rz, h_n = products[0](h).split(halves, dim=1)
             r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
             n = tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
-        return (torch.lerp(n, h, z),)
+        return r, z, n
 
     @property
     def state_bias(self) -> Tensor | None:
@@ -225,7 +246,7 @@ class Leaky(Cell):
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = a * h + (1 - a) * x."""
         return (torch.lerp(projected, state[0], torch.sigmoid(self.rate)),)
 
@@ -273,11 +294,21 @@ class Convolution(Cell):
         self.bias = None  # added once per sum, as `constant`, not once per input
         self.constant = nn.Parameter(torch.zeros(self.channels))
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
+        complete, pending = self._sums(projected, state)
+        return self.activation(complete), *pending.split(self.size, dim=1)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """sigmoid(g), of a gated convolution."""
+        complete, _ = self._sums(projected, state)
+        return {"gate": torch.sigmoid(complete[:, self.size :])} if self.gated else {}
+
+    def _sums(self, projected: Tensor, state: CellState) -> tuple[Tensor, Tensor]:
+        """The complete sum, with its constant, and the others."""
         sums = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.channels))
         complete, pending = sums.split([self.channels, sums.size(1) - self.channels], dim=1)
-        return self.activation(complete + self.constant), *pending.split(self.size, dim=1)
+        return complete + self.constant, pending
 
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
