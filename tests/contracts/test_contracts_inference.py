@@ -17,7 +17,7 @@ from windlass.nn.fast import int8, onednn, packed
 from windlass.nn.fast.int8 import Int8Weight, QuantisedMatrix
 from windlass.nn.fast.packed import pack
 
-every = pytest.mark.parametrize("name", [name for name in VARIANTS if "transformer" not in name])
+every = pytest.mark.parametrize("name", VARIANTS)
 eight_bits = pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 TOKENS = [[BOS] * 6, [4, 5, 6, 7, 8, 1], [8, 8, 3, 4, 1, 6]]
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from windlass.core.errors import DataError
 from windlass.core.marks import BOS
 from windlass.core.records import Batch, Memory, Padded
+from windlass.heads.base import LossOptions
 from windlass.heads.transformer import TransformerDecoder
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
 from windlass.nn.transformer import Cache, CausalAttention, CrossAttention, DecoderLayer
@@ -120,6 +121,20 @@ def test_the_attention_that_is_returned_is_the_mean_over_the_heads_of_the_last_l
     _, weights = head.reference_logprobs(memory, batch)
     assert weights.shape == (2, 3, 5)
     assert torch.allclose(weights, seen[0].mean(1))
+
+
+def test_the_loss_of_the_attention_is_that_of_what_is_returned():
+    head = drawn(TransformerDecoder(TransformerDecoder.Options(size=D, heads=H, hidden=12), V, M))
+    memory = Memory(torch.randn(2, 5, M, dtype=torch.float64), MASK, torch.zeros(2, M))
+    links = torch.rand(2, 3, 5, dtype=torch.float64) * MASK[:, None]
+    batch = Batch({}, Padded.of([[5, 6, 3], [8, 9, 3]]), torch.arange(2), links)
+    plain, aligned = (head.score(memory, batch, LossOptions(alignment=share)) for share in (0.0, 2.0))
+    _, weights = head.reference_logprobs(memory, batch)
+    right = -(links * weights.clamp(min=1e-8).log()).sum()
+    assert torch.allclose(aligned.terms["alignment"], right)
+    assert torch.allclose(aligned.loss_sum, plain.loss_sum + 2 * right)
+    (slope,) = torch.autograd.grad(aligned.loss_sum - plain.loss_sum, head.layers[-1].cross.query.weight)
+    assert slope.abs().max() > 1e-6
 
 
 def test_rotary_positions_turn_every_pair_by_its_angle():

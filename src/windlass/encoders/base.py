@@ -54,8 +54,8 @@ class MemoryOptions(EncoderBase):
         yield Gives(f"{at} summary")
         yield Offers(
             (f"{at} states", f"{at} summary", f"{at} final states"),
-            "with context: <model.decoder.context> and start: <model.decoder.start> the decoder never sees the source: "
-            "set model.decoder.start: summary or final, or another context",
+            "with model.decoder.context: <model.decoder.context> the decoder never sees the source: use another "
+            "context or, if it is recurrent, set model.decoder.start: summary or final",
         )
 
 

@@ -21,6 +21,8 @@ from windlass.heads.options import copying_terms
 from windlass.heads.running import chunk_inputs
 from windlass.heads.text import Step, TextHead
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
+from windlass.nn.fast.interface import laid_out
+from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids_at
 from windlass.nn.selfattention import check_heads
 from windlass.nn.transformer import Cache, DecoderLayer
@@ -147,6 +149,7 @@ class TransformerDecoder(TextHead):
                 yield from copying_terms(at)
 
     options: Options
+    owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
 
     def __init__(
         self,
@@ -175,6 +178,10 @@ class TransformerDecoder(TextHead):
         self.gate = Gate(vocabulary, size, memory_size, width) if options.copying else None
         if tie:
             self.tie_output()
+
+    def inference(self, int8: bool = False) -> TransformerDecoder:
+        """The decoder with packed weights, for a search."""
+        return laid_out(self, int8, lambda: pack_linear_layers(self, int8))
 
     def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[TransformerSource, Cache]:
         """Prepare a memory; return it with the cache before the first target token."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,10 @@ class Cache(Record):
         """The cache of rows that have read this many tokens each (N,)."""
         first, width = int(read[0]), layers[0][0].size(2)
         return cls(layers, first if first >= width and bool((read == first).all()) else read)
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the rows named by an index: a copy of every key and value, at every step of a beam."""
+        return self.map(lambda t: t.index_select(0, rows))
 
     @property
     def width(self) -> int:
