@@ -21,6 +21,7 @@ from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.recurrence import GruTape, LstmTape
 from windlass.nn.parallel_cells import SRU, MinGRU, MinLSTM
 from windlass.nn.product import Product
+from windlass.nn.xlstm import MLSTM, SLSTM
 
 _Named = Literal["tanh", "relu", "sigmoid", "identity"]
 _Activation = Callable[[Tensor], Tensor]
@@ -317,7 +318,9 @@ CellOptions = Annotated[
     | Convolution.Options
     | MinGRU.Options
     | MinLSTM.Options
-    | SRU.Options,
+    | SRU.Options
+    | SLSTM.Options
+    | MLSTM.Options,
     Field(discriminator="kind"),
     named,
 ]
