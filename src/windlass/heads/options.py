@@ -217,13 +217,9 @@ class TextHeadOptions(StackOptions):
         """The size of the readout: R."""
         return int(getattr(self.readout, "size", self.size))
 
-    @model_validator(mode="after")
-    def _all_used(self) -> TextHeadOptions:
-        if not self.feedback and self.embedding != Learned():
-            raise ValueError("embedding is not used without feedback: leave it out")
-        return self
-
     def _terms(self, at: str) -> Iterator[Term]:
+        if not self.feedback and self.embedding != Learned():
+            yield Needs("model.encoder prefix", f"{at}.embedding is not used without feedback: leave it out")
         yield Needs("model.head writing", "model.head: <model.head> has no decoder: leave model.decoder out")
         yield Refuses(
             f"{at}.embedding.more",

@@ -115,7 +115,8 @@ class TextHead(Head):
     ):
         super().__init__()
         self.options, self.prefix = options, prefix  # the prefix: the input that is read before the first token
-        self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
+        reads = options.feedback or prefix is not None
+        self.embedding = (embedding or options.embedding.build(vocabulary)) if reads else None
         self.embedding_size = self.embedding.size if self.embedding else 0  # E
         context = options.context
         self.attention = _attention(options, memory_size, words_size)
@@ -198,11 +199,16 @@ class TextHead(Head):
         return self.gate.mix(logits, step.s, e, step.weights, source.copies)
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        if self.embedding is None:  # no feedback
+        if self.embedding is None:
             return self.output.weight.new_zeros(*tokens.shape, 0)
-        known = tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
-        e: Tensor = self.embedding(known)
+        e: Tensor = self.embedding(self.reads(tokens))
         return e
+
+    def reads(self, tokens: Tensor) -> Tensor:
+        """What a step reads after these outputs: without feedback, the separator at every step."""
+        if not self.options.feedback:
+            return torch.full_like(tokens, BOS)
+        return tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
 
     def _attend(self, query: Tensor, state: DecoderState, source: DecoderSource) -> tuple[Tensor, Tensor]:
         """The attention of every hypothesis: queries (N, Q) -> contexts (N, D), weights (N, S)."""

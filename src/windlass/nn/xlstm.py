@@ -155,7 +155,7 @@ class MLSTM(ParallelCell):
         carried, outputs = self._unpack(state), []
         parts = (part.movedim(0, 2).split(CHUNK, dim=2) for part in (q, k, v, log_i, log_f))  # (B, N, S, ...)
         for chunk in zip(*parts, strict=True):
-            read, carried = _chunk(*chunk, *carried)
+            read, carried = _chunk(chunk, carried)
             outputs.append(read)
         h = o * torch.cat(outputs, 2).movedim(2, 0).flatten(2)
         last = self._pack(self.last_output(h, state[0], real), *carried)
@@ -165,12 +165,14 @@ class MLSTM(ParallelCell):
 
 
 def _chunk(
-    q: Tensor, k: Tensor, v: Tensor, log_i: Tensor, log_f: Tensor, memory: Tensor, n: Tensor, m: Tensor
+    gates: tuple[Tensor, ...], carried: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """What all steps of a chunk read (B, N, S, d), and C, n and m after it.
+    """What all steps of a chunk read (B, N, S, d) with their q, k, v, log i and log f, and C, n and m after it.
 
     Step t has of step s <= t the weight f_{s+1} ... f_t i_s, and of the state before the chunk f_1 ... f_t.
     """
+    q, k, v, log_i, log_f = gates
+    memory, n, m = carried
     kept = log_f.cumsum(2)  # (B, N, S)
     later = torch.ones(kept.size(2), kept.size(2), dtype=torch.bool, device=q.device).triu(1)
     log_w = (kept[..., None] + (log_i - kept)[..., None, :]).masked_fill(later, -torch.inf)  # (B, N, S, S)
