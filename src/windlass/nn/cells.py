@@ -21,6 +21,7 @@ from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.recurrence import GruTape, LstmTape
 from windlass.nn.parallel_cells import SRU, MinGRU, MinLSTM
 from windlass.nn.product import Product
+from windlass.nn.xlstm import MLSTM, SLSTM
 
 _Named = Literal["tanh", "relu", "sigmoid", "identity"]
 _Activation = Callable[[Tensor], Tensor]
@@ -75,8 +76,8 @@ class LSTM(Cell):
     i, f, o = sigmoid(W x + U h + b)    g = tanh(W_g x + U_g h + b_g)
     c' = f * c + i * g                  h' = o * tanh(c')
 
-    With `output: sigmoid`, h' = o * sigmoid(c'). With `peepholes` the gates see the cell (Gers et al. 2002): p * c is
-    added to i and f, p_o * c' to o.
+    With `output: sigmoid`, h' = o * sigmoid(c'); with `candidate: sigmoid`, g = sigmoid(...). With `peepholes` the
+    gates see the cell (Gers et al. 2002): p * c is added to i and f, p_o * c' to o.
 
     >>> cell = LSTM.Options().build(3, 5)
     >>> h, c = cell.step(cell.project(torch.zeros(2, 3)), cell.zero_state(2, torch.zeros(1)))
@@ -93,6 +94,7 @@ class LSTM(Cell):
         """An LSTM cell."""
 
         kind: Literal["lstm"] = "lstm"
+        candidate: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the candidate g")
         output: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the cell in the output")
         peepholes: bool = Field(False, description="let the gates see the cell (peephole connections)")
         forget_bias: float | None = Field(None, description="initial bias of the forget gate; none: 1")
@@ -105,13 +107,14 @@ class LSTM(Cell):
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """The other output without biases, and peepholes."""
-            return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
+            """The other activations without biases, and peepholes."""
+            return cls(), cls(output="sigmoid", candidate="sigmoid", bias=False), cls(peepholes=True)
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options)  # gates in the order i, f, o, g
-        self.output = _ACTIVATIONS[options.output]
-        self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
+        self.candidate, self.output = _ACTIVATIONS[options.candidate], _ACTIVATIONS[options.output]
+        plain = options.candidate == options.output == "tanh" and not options.peepholes
+        self.tape = LstmTape if plain else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
@@ -134,7 +137,7 @@ class LSTM(Cell):
         i, f, o = (torch.sigmoid(gates) if self.peepholes is None else gates).chunk(3, dim=1)
         if self.peepholes is not None:
             i, f = torch.sigmoid(i + self.peepholes[0] * c), torch.sigmoid(f + self.peepholes[1] * c)
-        c = f * c + i * tanh(g)
+        c = f * c + i * self.candidate(g)
         if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
         return i, f, o, c
@@ -148,6 +151,8 @@ class GRU(Cell):
     reset before:  n = tanh(W_n x + U_n (r * h) + b_n)            as published: two products per step
     reset after:   n = tanh(W_n x + b_n + r * (U_n h + b_h))      as in `torch.nn.GRU`: one product per step
     h' = z * h + (1 - z) * n
+
+    With `candidate: sigmoid`, n = sigmoid(...).
 
     >>> cell = GRU.Options(reset="before").build(3, 4)
     >>> cell.step(cell.project(torch.zeros(2, 3)), (torch.zeros(2, 4),))[0].shape
@@ -163,16 +168,18 @@ class GRU(Cell):
         reset: Literal["before", "after"] = Field(
             "after", description="reset gate before or after the recurrent product"
         )
+        candidate: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the candidate n")
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """The other reset gate, and no biases."""
-            return cls(), cls(reset="before"), cls(bias=False)
+            """The other reset gate and the other candidate, and no biases."""
+            return cls(), cls(reset="before", candidate="sigmoid"), cls(bias=False)
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 3, options)  # gates in the order r, z, n
         self.before = options.reset == "before"
-        self.tape = None if self.before else GruTape
+        self.candidate = _ACTIVATIONS[options.candidate]
+        self.tape = None if self.before or options.candidate == "sigmoid" else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
 
     def products(self) -> tuple[Product, ...]:
@@ -198,11 +205,11 @@ class GRU(Cell):
         x_rz, x_n = projected.split(halves, dim=1)
         if self.before:
             r, z = torch.sigmoid(products[0](h, x_rz)).chunk(2, dim=1)
-            n = tanh(products[1](r * h, x_n))
+            n = self.candidate(products[1](r * h, x_n))
         else:
             h_rz, h_n = products[0](h).split(halves, dim=1)
             r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
-            n = tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
+            n = self.candidate(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
         return r, z, n
 
     @property
@@ -348,7 +355,9 @@ CellOptions = Annotated[
     | Convolution.Options
     | MinGRU.Options
     | MinLSTM.Options
-    | SRU.Options,
+    | SRU.Options
+    | SLSTM.Options
+    | MLSTM.Options,
     Field(discriminator="kind"),
     named,
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Literal, Self, final
 
 import torch
@@ -16,17 +17,17 @@ from windlass.nn.fast.scan import gated_average, peephole_average, positive
 from windlass.nn.product import Product
 
 
-class _ParallelCell(Cell):
-    """A cell with weights for the input alone."""
+class ParallelCell(Cell):
+    """A cell with weights for the input alone; `gates` are the sizes of what they give."""
 
-    def __init__(self, input_size: int, size: int, gates: int, forget_bias: float = 0.0):
+    def __init__(self, input_size: int, size: int, gates: Sequence[int], forget_bias: float = 0.0):
         nn.Module.__init__(self)
         self.input_size, self.size = input_size, size
-        self.weight_x = nn.Parameter(torch.empty(gates * size, input_size))
-        bias = torch.zeros(gates * size)
-        bias[:size] = forget_bias
+        self.weight_x = nn.Parameter(torch.empty(sum(gates), input_size))
+        bias = torch.zeros(sum(gates))
+        bias[: gates[0]] = forget_bias
         self.bias = nn.Parameter(bias)
-        for gate in self.weight_x.data.split(size):
+        for gate in self.weight_x.data.split(list(gates)):
             nn.init.xavier_uniform_(gate) if gate.numel() else None
 
     def fused(
@@ -44,8 +45,18 @@ class _ParallelCell(Cell):
     def scan(self, projected: Tensor, state: CellState, real: Tensor | None) -> tuple[Tensor, CellState]:
         """All steps over projected inputs (S, B, G); real (S, B, 1) is False on padding, which keeps the state."""
 
+    @staticmethod
+    def last_output(outputs: Tensor, start: Tensor, real: Tensor | None) -> Tensor:
+        """The output (B, H) at the last real step of every row; `start` if there is none."""
+        if real is None:
+            return outputs[-1]
+        steps = torch.arange(1, outputs.size(0) + 1, device=outputs.device)[:, None]
+        last = (steps * real[..., 0]).amax(0)  # (B,) counted from 1
+        ends = outputs[(last - 1).clamp(min=0), torch.arange(outputs.size(1), device=outputs.device)]
+        return torch.where(last[:, None] > 0, ends, start)
 
-class _MinimalCell(_ParallelCell):
+
+class _MinimalCell(ParallelCell):
     """h' = (1 - z) * h + z * g(W_h x + b_h), with a gate of the input alone."""
 
     @abstractmethod
@@ -83,7 +94,7 @@ class MinGRU(_MinimalCell):
         kind: Literal["min_gru"] = "min_gru"
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 2)  # z, n
+        super().__init__(input_size, size, [size] * 2)  # z, n
 
     def gate(self, *logits: Tensor) -> Tensor:
         """W_z x + b_z."""
@@ -110,7 +121,7 @@ class MinLSTM(_MinimalCell):
         forget_bias: float = Field(1.0, description="initial bias of the forget gate")
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 3, options.forget_bias)  # f, i, n
+        super().__init__(input_size, size, [size] * 3, options.forget_bias)  # f, i, n
 
     def gate(self, *logits: Tensor) -> Tensor:
         """i / (f + i) = sigmoid(log i - log f)."""
@@ -119,7 +130,7 @@ class MinLSTM(_MinimalCell):
 
 
 @final
-class SRU(_ParallelCell):
+class SRU(ParallelCell):
     """Simple recurrent unit (Lei et al. 2018): gates see the cell only elementwise.
 
     f = sigmoid(W_f x + v_f * c + b_f)    r = sigmoid(W_r x + v_r * c + b_r)
@@ -149,7 +160,7 @@ class SRU(_ParallelCell):
             return cls(), cls(peepholes=False)
 
     def __init__(self, input_size: int, size: int, options: Options):
-        super().__init__(input_size, size, 4)  # f, r, W x, W_s x
+        super().__init__(input_size, size, [size] * 4)  # f, r, W x, W_s x
         self.peepholes: Tensor
         if options.peepholes:
             self.peepholes = nn.Parameter(torch.empty(2, size).uniform_(-1, 1))
@@ -170,14 +181,4 @@ class SRU(_ParallelCell):
         cells = peephole_average(x_f, self.peepholes[0], new, state[1], real)  # (S + 1, B, H)
         r = torch.sigmoid(torch.addcmul(x_r, self.peepholes[1], cells[:-1]))
         outputs = torch.lerp(skip, cells[1:], r)
-        return outputs, (_last(outputs, state[0], real), cells[-1])
-
-
-def _last(outputs: Tensor, start: Tensor, real: Tensor | None) -> Tensor:
-    """The output (B, H) at the last real step of every row; `start` if there is none."""
-    if real is None:
-        return outputs[-1]
-    steps = torch.arange(1, outputs.size(0) + 1, device=outputs.device)[:, None]
-    last = (steps * real[..., 0]).amax(0)  # (B,) counted from 1
-    ends = outputs[(last - 1).clamp(min=0), torch.arange(outputs.size(1), device=outputs.device)]
-    return torch.where(last[:, None] > 0, ends, start)
+        return outputs, (self.last_output(outputs, state[0], real), cells[-1])
