@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from windlass.baseline import AnyBaseline, load_baseline, save_baseline
@@ -254,7 +255,7 @@ class Trained:
         """Return states and gates of every recurrent layer over an input; with a path, draw some units."""
         found = traces(self.bundle, text, target)
         if path is not None:
-            draw_rows(gate_rows(found, units, layer), Path(path))
+            draw_rows(gate_rows(found, units, layer), Path(path), shorten(str(text), 90))
         return found
 
     def units(self, texts: Sequence[Value], path: str | Path | None = None, best: int = 1) -> list[Found]:

@@ -109,7 +109,7 @@ def explain_command(
             raise WindlassError("--self-attention is of the encoder, which reads no target: leave --target out")
         sheet(self_attention(bundle, source), out)
     elif gates:
-        draw_rows(gate_rows(traces(bundle, source, target), _numbers(units), layer), out)
+        draw_rows(gate_rows(traces(bundle, source, target), _numbers(units), layer), out, shorten(text, 90))
     elif by is not None:
         if by not in ("integrated", "gradient"):
             raise WindlassError(f"--saliency {by}: say integrated or gradient")

@@ -216,7 +216,7 @@ def _picture(tree: BeamTree, path: Path) -> None:
         colour = colours[node.kept, node.won]
         if node.parent >= 0:
             ends = (0.3 + _ACROSS * (node.step - 1) + 0.22, x - 0.06), (0.75 + _DOWN * heights[node.parent], y)
-            axes.plot(*ends, color=colour, lw=1.8 if node.won else 0.7, zorder=2 if node.won else 1)
+            axes.plot(*ends, color=colour, lw=1.8 if node.won else 0.7, zorder=1.5 if node.won else 1)
         text = label(node.token)
         frame = {"facecolor": "white", "edgecolor": colour if node.ended else "none", "pad": 1.5, "linewidth": 0.8}
         axes.text(
@@ -224,6 +224,8 @@ def _picture(tree: BeamTree, path: Path) -> None:
         )
         score = f"{node.total:.2f}" if node.score is None else f"{node.total:.2f} | {node.score:.2f}"
         if node.step:
-            axes.text(x + 0.1 * max(2, len(text)) + 0.08, y + 0.02, score, size=7, va="center", color=colour)
+            frame = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+            at = (x + 0.1 * max(1, len(text)) + 0.08, y + 0.02)
+            axes.text(*at, score, size=7, va="center", color=colour, bbox=frame)
     axes.text(0.25, tall - 0.3, wrapped(LEGEND, int(wide * 17)), size=8, va="center", color=GREY)
     save(figure, path)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import DataError
+from windlass.core.marks import MARKS
 from windlass.core.tensors import atomic_write
 from windlass.explain import fonts
 from windlass.explain.pages import Html, fill, page
@@ -20,7 +22,7 @@ from windlass.explain.render import GREY, INK, SIGNED, check_suffix, label, save
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
 
-LEGEND = "Blue: the state is positive; red: negative; white: zero. A strip is a gate: white closed, green open."
+LEGEND = "Blue: the state is positive; red: negative. Strips are gates: the greener, the wider they are open."
 _ACROSS = 100  # letters in a line
 _LINE, _STRIP, _EDGE = 0.2, 0.055, 0.25  # inches
 _LETTER, _SIZE = 13 / 150, 13 / 150 * 72 / 0.602  # inches, points: whole pixels, and a letter is 0.602 em wide
@@ -46,15 +48,24 @@ class Row:
         gates = (f", {name} {values[place]:.2f}" for name, values in self.gates.items())
         return f"{label(self.tokens[place])}: {self.value} {self.values[place]:+.3f}{''.join(gates)}"
 
+    @cached_property
+    def spaced(self) -> bool:
+        """Whether tokens are words or pieces of them, drawn with gaps between."""
+        return any(len(token) > 1 and token not in MARKS for token in self.tokens)
+
+    def letters(self, token: str) -> int:
+        """How many letters wide a token is drawn."""
+        return len(label(token)) + (self.spaced or len(token) > 1)
+
     @property
     def lines(self) -> list[tuple[int, int]]:
         """Where each line begins and ends: after a line break, or where it is full."""
         found, begin, wide = [], 0, 0
         for n, token in enumerate(self.tokens):
-            if wide + _letters(token) > _ACROSS and n > begin:
+            if wide + self.letters(token) > _ACROSS and n > begin:
                 found.append((begin, n))
                 begin, wide = n, 0
-            wide += _letters(token)
+            wide += self.letters(token)
             if token == "\n":
                 found.append((begin, n + 1))
                 begin, wide = n + 1, 0
@@ -64,11 +75,6 @@ class Row:
     def height(self) -> float:
         """Inches that it takes."""
         return 0.34 + len(self.lines) * (_LINE + _STRIP * len(self.gates) + 0.05) + 0.1
-
-
-def _letters(token: str) -> int:
-    """How many letters wide a token is drawn; words have a gap."""
-    return 1 if len(token) == 1 else len(label(token)) + 1
 
 
 def draw_rows(rows: Sequence[Row], path: Path, title: str | None = None, note: str = "", legend: str = LEGEND) -> Path:
@@ -101,7 +107,7 @@ def _html(row: Row) -> Html:
         strips = Html.joined(fill("coloured.gate", open=f"{100 * values[n]:.0f}") for values in row.gates.values())
         sign = Html(" minus" if row.values[n] < 0 else "")
         strength = f"{100 * abs(row.values[n]):.0f}"
-        shown = token if token == " " else label(token) + ("" if len(token) == 1 else " ")
+        shown = token if token == " " else label(token) + " " * (row.letters(token) - len(label(token)))
         tokens.append(fill("coloured.token", sign=sign, strength=strength, hint=row.hint(n), text=shown, gates=strips))
         if token == "\n":
             tokens.append(fill("coloured.break"))
@@ -112,7 +118,7 @@ def _html(row: Row) -> Html:
 def _picture(rows: Sequence[Row], path: Path, title: str | None, note: str) -> None:
     from matplotlib.figure import Figure
 
-    longest = max(sum(map(_letters, row.tokens[a:b])) for row in rows for a, b in row.lines)
+    longest = max(sum(map(row.letters, row.tokens[a:b])) for row in rows for a, b in row.lines)
     left = _EDGE + (0.62 if any(row.gates for row in rows) else 0)
     wide = max(7.5, left + longest * _LETTER + _EDGE)
     tall = (0.45 if title else 0.1) + sum(row.height for row in rows) + 0.35
@@ -142,7 +148,7 @@ def _draw_row(axes: Axes, row: Row, left: float, y: float) -> None:
     for begin, end in row.lines:
         edges = [left]
         for token in row.tokens[begin:end]:
-            edges.append(edges[-1] + _letters(token) * _LETTER)
+            edges.append(edges[-1] + row.letters(token) * _LETTER)
         # not the darkest colours: letters stay legible
         axes.pcolormesh(edges, [y, y + _LINE], [row.values[begin:end]], cmap=SIGNED, vmin=-1.8, vmax=1.8)
         texts = [" " if token == " " else label(token) for token in row.tokens[begin:end]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,9 @@ def draw_what_if(
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
     if path.suffix.lower() == ".json" or all(map(attends, predictions)):
+        if path.suffix.lower() != ".json" and predictions[0].answer.written:
+            named = zip(titles, predictions, strict=True)
+            predictions, titles = [replace(p, text=f"{title}: {p.text}") for title, p in named], ("What if",)
         return draw(list(predictions), path, " / ".join(titles), [shown(bundle, value) for value in inputs])
     targets = [p.text if p.answer.written else None for p in predictions]
     found = [saliency(bundle, value, target) for value, target in zip(inputs, targets, strict=True)]
