@@ -17,7 +17,8 @@ from windlass.data.examples import Value
 from windlass.data.running import chunk_of
 from windlass.inference.likelihood import encode_texts
 from windlass.inference.predict import predict
-from windlass.nn.cells import Cell, CellOptions
+from windlass.nn.cell import Cell
+from windlass.nn.cells import CellOptions
 from windlass.nn.fast.switch import disabled
 from windlass.nn.recurrence import Stack, StackState, run
 
