@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import tempfile
 import time
@@ -77,11 +78,28 @@ def trees(scratch: Path) -> dict[str, Any]:
     return {"train": [str(scratch / "train.trees")], "dev": str(scratch / "dev.trees")}
 
 
+def services(scratch: Path) -> dict[str, Any]:
+    """What the user of a dialog says, and which services it is about."""
+    for part in ("train", "dev"):
+        with gzip.open(data("dialog/sgd") / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
+            dialogs = [json.loads(line) for line in file]
+        rows = (
+            " ".join(text for speaker, text in dialog["turns"] if speaker == "U")
+            + "\t"
+            + ",".join(sorted({name.split("_")[0] for name in dialog["services"]}))
+            for dialog in dialogs
+        )
+        (scratch / f"{part}.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return {"train": [str(scratch / "train.tsv")], "dev": str(scratch / "dev.tsv")}
+
+
 _sick = files("entailment/sick", "SICK_train.txt.gz", "SICK_trial.txt.gz")
 PARTS: dict[str, tuple[str, Callable[[Path], dict[str, Any]], dict[str, Any]]] = {
     "classify": ("classify", files("classification/trec6", "TREC.train.all.gz"), {"format": "labelled"}),
     "tag": ("tag", files("tagging/UD_English-EWT", "en_ewt-ud-train.conllu.gz", "en_ewt-ud-dev.conllu.gz"), {}),
     "names": ("tag", files("tagging/wnut17", "wnut17train.conll", "emerging.dev.conll"), {}),
+    "multilabel": ("multilabel", services, {"header": "no"}),
+    "regress": ("regress", files("headlines/acl_titles", "train.jsonl.gz"), {"source": "title", "target": "year"}),
     "pronounce": ("pronounce", files("g2p/sigmorphon2020", "train/ice_train.tsv", "dev/ice_dev.tsv"), {}),
     "transliterate": ("transliterate", names, {}),
     "entail": ("entail", _sick, {**SICK, "target": "entailment_judgment"}),

@@ -17,12 +17,14 @@ from windlass.commands import (
     explain,
     features,
     generate,
+    gradients,
     info,
     predict,
     quantise,
     recipes,
     score,
     train,
+    units,
 )
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
@@ -31,7 +33,7 @@ from windlass.core.version import __version__
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    *(train, evaluate, predict, score, generate, chat, explain),
+    *(train, evaluate, predict, score, generate, chat, explain, units, gradients),
     *(info, compare, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""

@@ -111,11 +111,12 @@ def build(
     target_vocabulary: int,
     allowed: AllowedTransitions | None = None,
     front: nn.Module | None = None,
+    outside: int | None = None,
 ) -> Model:
     """Build a model from a recipe's options.
 
     `source_vocabulary` is a size, or one per named input; `allowed` holds the tag transitions that may occur; `front`
-    are trained layers that the source brings along, such as the last blocks of a CNN.
+    are trained layers that the source brings along, such as the last blocks of a CNN; `outside` is the tag O, if there.
 
     >>> model = build(ModelOptions(), LossOptions(), source_vocabulary=20, target_vocabulary=30)
     >>> model.head.output.weight.shape[0]
@@ -142,6 +143,7 @@ def build(
         tied=options.tie != "none",
         embedding=shared,
         allowed=allowed,
+        outside=outside,
         prefix=encoder.prefix,
     )
     return Model(encoder, options.head.build(wiring), loss)

@@ -178,6 +178,10 @@ def _variants() -> dict[str, dict[str, Any]]:
     projected = {"kind": "attention", "score": {"kind": "bilinear", "keys": 3, "values": 4}}
     found |= {
         "no feedback": {"decoder": {"feedback": False, "context": "none", "start": "summary"}},
+        "no feedback, prefix": {
+            "encoder": {"kind": "prefix"},
+            "decoder": {"feedback": False, "context": "none", "start": "learned"},
+        },
         "no feedback, summary": {"decoder": {"feedback": False, "context": "summary"}},
         "no feedback, attention": {"decoder": {"feedback": False, "context": additive, "embedding": None}},
         "projected values": {"decoder": {"context": projected}},
@@ -251,7 +255,7 @@ def model_options(name: str) -> ModelOptions:
     decoder = spec.get("decoder", {})
     if "kind" not in decoder:
         decoder = {"cell": "gru", "size": H, "embedding": mine, "context": PREVIOUS["context"], **decoder}
-    if not decoder.get("feedback", True):
+    if not decoder.get("feedback", True) and encoder["kind"] != "prefix":
         decoder.pop("embedding")
     return ModelOptions.model_validate({"encoder": encoder, "decoder": decoder, "tie": spec.get("tie", "none")})
 

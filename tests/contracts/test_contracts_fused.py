@@ -73,7 +73,14 @@ def test_fused_equals_step_by_step(kind, mask, reverse):
 
 
 @pytest.mark.parametrize(
-    "options", [LSTM.Options(peepholes=True), LSTM.Options(output="sigmoid"), GRU.Options(reset="before")]
+    "options",
+    [
+        LSTM.Options(peepholes=True),
+        LSTM.Options(output="sigmoid"),
+        LSTM.Options(candidate="sigmoid"),
+        GRU.Options(reset="before"),
+        GRU.Options(candidate="sigmoid"),
+    ],
 )
 def test_what_is_not_fused_says_so(options):
     cell = options.build(I, H)

@@ -50,6 +50,7 @@ def test_a_searchs_score_and_weights_are_those_of_forcing_what_it_found(name):
                 assert (h.ids, h.finished) == (again.ids, again.finished), way
                 assert h.logprobs == pytest.approx(again.logprobs, abs=1e-10), way
                 assert h.score == pytest.approx(again.score / len(ids) ** penalty(options), abs=1e-10), way
+                assert (h.weights is None) == (again.weights is None) == (m.head.attention is None), way
                 if h.weights is not None:
                     assert close(h.weights[:, : again.weights.size(1)], again.weights), way
 

@@ -162,7 +162,7 @@ def test_a_sheet_holds_all_its_tables(tmp_path, suffix):
 
 
 def test_an_unknown_suffix_and_an_empty_sheet_are_refused(tmp_path):
-    with pytest.raises(WindlassError, match=r"x\.gif: cannot write '\.gif'.*\.png, \.html or \.json"):
+    with pytest.raises(WindlassError, match=r"x\.gif: cannot write '\.gif'.*\.png, \.svg, \.html or \.json"):
         heatmap(even(1, 1), ["a"], ["b"], tmp_path / "x.gif")
     with pytest.raises(DataError, match="no attention to draw"):
         sheet([], tmp_path / "x.png")

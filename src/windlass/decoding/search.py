@@ -8,7 +8,7 @@ A step keeps `_Backpointers` on the device and copies nothing off it; hypotheses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,21 @@ SHRINK_AT = 8
 
 
 @dataclass(frozen=True)
+class Considered:
+    """One step of a beam search as an observer sees it: all continuations of the K hypotheses, and which are kept.
+
+    >>> one = Considered(torch.arange(1), torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), torch.tensor([[4, 0]]))
+    >>> one.kept.div(3, rounding_mode="floor").tolist()  # the hypotheses that they extend
+    [[1, 0]]
+    """
+
+    rows: Tensor  # (b,) the indices of the sentences
+    total: Tensor  # (b, K, W) log probability of every hypothesis with each of its W best tokens
+    token: Tensor  # (b, K, W)
+    kept: Tensor  # (b, K) the K best, as indices over K * W
+
+
+@dataclass(frozen=True)
 class SearchRequest:
     """The options and inputs of a search, apart from the model.
 
@@ -39,6 +54,8 @@ class SearchRequest:
     keys: Tensor | None = None  # (B,) seed the rows' samples, so that these do not depend on the batch
     constraint: Constraint | None = None  # on the output; scores are still the model's
     forbidden: tuple[int, ...] = ()  # tokens that no output may have
+    prefix: tuple[int, ...] = ()  # tokens that every output begins with; they count in its score
+    watch: Callable[[Considered], None] | None = None  # is told of every step of a beam search
 
 
 @torch.inference_mode()
@@ -58,10 +75,13 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
     if constraint is not None:
         if options.block_ngrams:
             raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")
+        if request.prefix:
+            raise RecipeError("the beginning of a tree cannot be given: leave the prefix out")
         limits = torch.maximum(limits, constraint.shortest)
+    limits = limits + len(request.prefix)
     ensemble = Ensemble(members)
     if isinstance(options, Beam):
-        return _beam(ensemble, options, request.nbest, limits, _TokenFilter(limits, options, request))
+        return _beam(ensemble, options, request, limits, _TokenFilter(limits, options, request))
     keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
     ends, found = [[(limit - 1, 0)] for limit in limits.tolist()], []
     for n in range(request.nbest if isinstance(options, Sample) else 1):
@@ -121,9 +141,15 @@ class _TokenFilter:
         prefix = torch.tensor([list(prompt)], dtype=torch.long, device=limits.device)
         self.tokens = prefix.expand(limits.numel(), -1) if self.n else None
         self.state = None if self.constraint is None else self.constraint.begin(limits)
+        self.forced = list(reversed(request.prefix))  # tokens that are still to be written
 
     def apply(self, logprobs: Tensor) -> Tensor:
         """Set the log probabilities (N, V) of ruled-out tokens to -inf, some of them in place."""
+        if self.forced:
+            only = torch.full_like(logprobs, -torch.inf)
+            token = self.forced.pop()
+            only[:, token] = logprobs[:, token]
+            return only
         logprobs.index_fill_(1, self.forbidden, -torch.inf)
         if self.constraint is not None:
             logprobs = logprobs.masked_fill(~self.constraint.allowed(self.state), -torch.inf)
@@ -216,7 +242,7 @@ class _Finished(Record):
 
 
 def _beam(
-    ensemble: Ensemble, options: Beam, nbest: int, limits: Tensor, token_filter: _TokenFilter
+    ensemble: Ensemble, options: Beam, request: SearchRequest, limits: Tensor, token_filter: _TokenFilter
 ) -> list[list[Hypothesis]]:
     """Keep K hypotheses for each sentence until no live one can enter its n-best list.
 
@@ -225,7 +251,7 @@ def _beam(
     s / limit ** length_penalty.
     """
     B, device = limits.numel(), limits.device
-    M = max(nbest, 1)
+    M = max(request.nbest, 1)
     K = max(options.size, M)  # as wide as the n-best list
     state = ensemble.begin()
     total = torch.full((B, K), -torch.inf, device=device, dtype=torch.float64)
@@ -248,7 +274,10 @@ def _beam(
             state, logp, ids = state.widen(K), logp[copies], ids[copies]
             weights = None if weights is None else weights[copies]
             token_filter.select(copies)
-        total, flat = (total[..., None] + logp.view(b, K, -1)).flatten(1).topk(K, dim=1)
+        continued = total[..., None] + logp.view(b, K, -1)  # (b, K, W)
+        total, flat = continued.flatten(1).topk(K, dim=1)
+        if request.watch is not None:
+            request.watch(Considered(rows, continued, ids.view(b, K, -1), flat))
         parent = flat.div(logp.size(1), rounding_mode="floor")
         token = ids.view(b, -1).gather(1, flat)
         backpointers.append(_Backpointers(rows, parent, token, logp.view(b, -1).gather(1, flat), weights))

@@ -106,6 +106,7 @@ class Wiring:
     tied: bool = False  # the output layer shares the decoder's embedding
     embedding: Embedding | None = None  # the encoder's, if the decoder shares it
     allowed: AllowedTransitions | None = None  # of the tags
+    outside: int | None = None  # the tag of a place that is in no span
     prefix: str | None = None  # the input that the decoder reads as a prefix
 
 

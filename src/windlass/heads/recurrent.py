@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
+from windlass.core.marks import BOS
 from windlass.core.records import Batch, Carry, CellState, Memory, Record
 from windlass.heads.base import Wiring
 from windlass.heads.copying import CopySource, Gate
@@ -89,7 +90,6 @@ class RecurrentDecoder(TextHead):
     readout:            o_t = s_t, or tanh(W [s_t; c_t]), or tanh(W [s_t; c_t; e(y_{t-1})])
     copying:            p(y_t) = g_t softmax(V o_t + b) + (1 - g_t) (attention on places that hold y_t)
 
-    >>> from windlass.core.marks import BOS
     >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=())
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
     >>> source, state = head.begin(memory)
@@ -137,13 +137,9 @@ class RecurrentDecoder(TextHead):
                 *(wiring.embedding, wiring.tied, wiring.part_sizes.get("words", 0), wiring.prefix),
             )
 
-        @model_validator(mode="after")
-        def _all_used(self) -> RecurrentDecoder.Options:
-            if not self.feedback and self.embedding != Learned():
-                raise ValueError("embedding is not used without feedback: leave it out")
-            return self
-
         def _terms(self, at: str) -> Iterator[Term]:
+            if not self.feedback and self.embedding != Learned():
+                yield Needs("model.encoder prefix", f"{at}.embedding is not used without feedback: leave it out")
             yield Needs("model.head writing", "model.head: <model.head> has no decoder: leave model.decoder out")
             yield Refuses(
                 f"{at}.embedding.more",
@@ -185,7 +181,8 @@ class RecurrentDecoder(TextHead):
     ):
         super().__init__()
         self.options, self.prefix = options, prefix  # the prefix: the input that is read before the first token
-        self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
+        reads = options.feedback or prefix is not None
+        self.embedding = (embedding or options.embedding.build(vocabulary)) if reads else None
         self.embedding_size = self.embedding.size if self.embedding else 0  # E
         context = options.context
         self.attention = _attention(options, memory_size, words_size)
@@ -201,9 +198,7 @@ class RecurrentDecoder(TextHead):
             self.readout_size if self.input_feeding else 0,
         )
         self.stack = Stack(sum(self.widths), options)
-        self.start = InitialState(
-            options.start, self.stack.first.parts, options.layers, options.size, memory_size, final_sizes
-        )
+        self.start = InitialState(options.start, self.stack.first, options.layers, memory_size, final_sizes)
         if options.readout.joins:
             width = options.size + self.context_size + (self.embedding_size if options.readout.reads_output else 0)
             self.join = nn.Linear(width, self.readout_size, bias=False)
@@ -223,6 +218,10 @@ class RecurrentDecoder(TextHead):
         return InferenceDecoder(self, int8)
 
     # -- step by step: the decoder of a search
+
+    def reads(self, tokens: Tensor) -> Tensor:
+        """What a step reads after these outputs: without feedback, the separator at every step."""
+        return super().reads(tokens) if self.options.feedback else torch.full_like(tokens, BOS)
 
     def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[DecoderSource, DecoderState]:
         """Prepare a memory; return it with the state before the first target token.

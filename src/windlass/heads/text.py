@@ -125,11 +125,14 @@ class TextHead(Part, Head):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embed tokens (...) as they are fed back: (..., E)."""
-        if self.embedding is None:  # no feedback
+        if self.embedding is None:
             return self.output.weight.new_zeros(*tokens.shape, 0)
-        known = tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
-        e: Tensor = self.embedding(known)
+        e: Tensor = self.embedding(self.reads(tokens))
         return e
+
+    def reads(self, tokens: Tensor) -> Tensor:
+        """What a step reads after these outputs."""
+        return tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
 
     # -- teacher forcing: training and forced decoding
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, CellState, Memory, Record
-from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate, in_vocabulary
-from windlass.nn.cells import Cell
+from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate
+from windlass.nn.cell import Cell
 from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh
@@ -190,7 +190,7 @@ class InferenceDecoder:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
         weights, head = self.weights, self.head
         first = weights.layers[0]
-        tokens = tokens if weights.gate is None else in_vocabulary(tokens, weights.gate.vocabulary)
+        tokens = head.reads(tokens)
         projected = weights.layer_tokens(tokens)
         if source.layer_summary is not None:
             projected = projected + _spread(source.layer_summary, projected)
