@@ -43,11 +43,12 @@ class Row:
     values: Sequence[float]  # within -1..1
     gates: dict[str, list[float]] = field(default_factory=dict)  # each within 0..1
     value: str = "state"  # what a value is
+    one: float = 1.0  # what 1 stands for
 
     def hint(self, place: int) -> str:
         """All values of a place."""
         gates = (f", {name} {values[place]:.2f}" for name, values in self.gates.items())
-        return f"{label(self.tokens[place])}: {self.value} {self.values[place]:+.3f}{''.join(gates)}"
+        return f"{label(self.tokens[place])}: {self.value} {self.one * self.values[place]:+.3f}{''.join(gates)}"
 
     @cached_property
     def spaced(self) -> bool:
