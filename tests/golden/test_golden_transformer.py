@@ -172,6 +172,17 @@ def test_a_token_sees_as_many_before_it_as_the_window_has(window):
     assert [bool(row.any()) for row in slope[0]] == [6 - window <= t <= 6 for t in range(8)]
 
 
+@pytest.mark.parametrize("kind", ["dropout", "attention_dropout"])
+@torch.no_grad()
+def test_dropout_is_of_training_alone(kind):
+    head = drawn(TransformerDecoder(TransformerDecoder.Options(size=D, heads=H, hidden=12, **{kind: 0.5}), V, M))
+    memory = Memory(torch.randn(2, 5, M, dtype=torch.float64), MASK, torch.zeros(2, M))
+    batch = Batch({}, Padded.of([[5, 6, 3], [8, 9, 3]]), torch.arange(2))
+    calm, again, wild, wilder = (head.train(n > 1).score(memory, batch).loss_sum for n in range(4))
+    assert calm == again
+    assert len({calm.item(), wild.item(), wilder.item()}) == 3
+
+
 def test_learned_positions_say_when_a_target_is_too_long():
     table = LearnedPositions(3, 2, "target", "model.decoder")
     assert table.at(torch.tensor([[2]])).shape == (1, 1, 2)

@@ -11,6 +11,9 @@ from torch.nn import functional as F
 
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
+from windlass.nn import fast
+from windlass.nn.fast.interface import laid_out
+from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.pooling import masked_mean
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
 from windlass.nn.recurrence import BidirectionalOptions, Stack
@@ -87,6 +90,14 @@ class AttentionEncoder(TokenEncoder):
     def forward(self, batch: Batch) -> Memory:
         """Encode the tokens of `source`."""
         return self._encode(batch, look=False)[0]
+
+    def inference(self, int8: bool = False) -> AttentionEncoder:
+        """The encoder with packed weights."""
+        return laid_out(self, int8, lambda: pack_linear_layers(self, int8))
+
+    def infer(self, batch: Batch, int8: bool = False) -> Memory:
+        """`forward` with packed weights."""
+        return (fast.inference(self, int8) or self).forward(batch)
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The attention of every layer (B, heads, S, S)."""

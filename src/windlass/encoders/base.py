@@ -113,7 +113,7 @@ class Encoder(Part, nn.Module, ABC):
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
-        raise WindlassError("there is no self-attention in this model: its encoder has none")
+        raise WindlassError("there is no self-attention in this model's encoder")
 
     def keep(self, parts: Collection[str]) -> None:
         """Keep these parts in the memory for the head; others may be dropped."""

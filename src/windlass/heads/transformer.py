@@ -83,7 +83,10 @@ class TransformerDecoder(TextHead):
             None, ge=1, description="how many tokens back the self-attention sees; none: all; for running text"
         )
         norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
-        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, attention weights and sublayers")
+        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs and sublayers")
+        attention_dropout: float = Field(
+            0.0, ge=0, lt=1, description="on attention weights; slow: torch's own attention has none on a CPU"
+        )
         context: Literal["attention", "none"] = Field(
             "attention", description="what it sees of the memory; none: nothing, for a language model"
         )
@@ -170,7 +173,9 @@ class TransformerDecoder(TextHead):
             self.positions = LearnedPositions(options.longest or 512, size, "target", "model.decoder")
         seen = memory_size if options.context == "attention" else 0
         self.layers: list[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(size, options.heads, options.hidden, seen, options.norm, options.dropout)
+            DecoderLayer(
+                *(size, options.heads, options.hidden, seen, options.norm, options.dropout, options.attention_dropout)
+            )
             for _ in range(options.layers)
         )
         self.last = nn.LayerNorm(size) if options.norm == "before" else nn.Identity()
@@ -261,5 +266,5 @@ class TransformerDecoder(TextHead):
             cache = Cache.of(tuple(layers), torch.where(batch.continues, read, 0))
         nothing = TransformerSource((), None, None)
         x, cache, _ = self._run(self.embed(tokens.values), cache, nothing, False, tokens.mask)
-        read = torch.as_tensor(cache.read, device=x.device).expand(batch.size)
+        read = torch.zeros(batch.size, dtype=torch.long, device=x.device) + cache.read
         return x, Carry((*cache.layers, (read,)))

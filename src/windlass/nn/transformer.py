@@ -190,10 +190,11 @@ class DecoderLayer(TransformerLayer):
         memory_size: int,
         norm: Literal["before", "after"],
         dropout: float = 0.0,
+        attention_dropout: float = 0.0,
     ):
         super().__init__(norm, dropout)
-        self.attend = CausalAttention(size, heads, dropout)
-        self.cross = CrossAttention(size, memory_size, heads, dropout) if memory_size else None
+        self.attend = CausalAttention(size, heads, attention_dropout)
+        self.cross = CrossAttention(size, memory_size, heads, attention_dropout) if memory_size else None
         self.with_feed_forward(size, hidden, sublayers=3 if memory_size else 2)
 
     def forward(
