@@ -213,3 +213,14 @@ def test_the_commands_draw_and_tell(tmp_path):
     assert {"event", "layer", "unit", "correlation", "held_out"} == set(json.loads(ran.out)[0])
     assert "--gates" in refused("explain", BUNDLES / "lm", "ab", "--units", "1", "--out", out)
     assert "numbers" in refused("explain", BUNDLES / "lm", "ab", "--gates", "--units", "x", "--out", out)
+
+
+def test_a_text_read_in_rows_has_the_states_of_the_text_read_at_once(monkeypatch):
+    bundle, text = Bundle.load(BUNDLES / "lm"), "".join(random.Random(2).choices("ab ", k=900))
+    (whole,) = traces(bundle, text)
+    monkeypatch.setattr("windlass.explain.units._BURN_IN", 50)
+    (found, (parts,)) = units(bundle, [text])
+    assert found
+    assert parts.tokens == whole.tokens
+    assert torch.allclose(parts.bounded, whole.bounded, atol=0.02)
+    assert not torch.allclose(parts.bounded[50:], whole.bounded[:-50], atol=0.02)

@@ -32,7 +32,7 @@ LONGEST = 200_000
 """Tokens that are read of a file."""
 RARE = 20
 """Places of each half at which an event must differ from its usual value; rarer events are left out."""
-_BURN_IN = 256  # tokens that a row of running text reads before its own
+_BURN_IN = 1024  # tokens that a row of running text reads before its own: a quote may have begun long before
 _ROWS = 32
 
 Events = dict[str, NDArray[np.float64]]
