@@ -15,11 +15,12 @@ from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.explain.coloured import Row, draw_rows
-from windlass.explain.gates import Trace, gate_rows, recorded, traces
+from windlass.explain.gates import Trace, gate_rows, traces
 from windlass.explain.units import events, follow, units
 from windlass.nn import fast
 from windlass.nn.cells import CellOptions
 from windlass.nn.fast.scan import positive
+from windlass.nn.recording import recorded
 from windlass.nn.recurrence import Stack, StackOptions
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
