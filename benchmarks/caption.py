@@ -14,6 +14,7 @@ import argparse
 import tarfile
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -77,14 +78,19 @@ def main() -> None:
         score_test(options.runs, folder, rows, options.settings)
 
 
+def bleu(metrics: dict[str, float]) -> float:
+    """The mean of BLEU-1 to BLEU-4."""
+    return fmean(metrics[f"bleu_{n}"] for n in (1, 2, 3, 4))
+
+
 def score_test(runs: Path, folder: Path, rows: list[dict[str, Any]], settings: list[str]) -> None:
     """Score on test with the search that does best on dev."""
     for row in rows:
         bundle = Bundle.load(runs / row["kind"])
         held = {part: read_examples(bundle.recipe, folder / f"{part}.jsonl").examples for part in ("dev", "test")}
         limits = {"unknown": False, "length_factor": 0, "length_plus": 40}
-        searches = [Beam(size=5, length_penalty=penalty, **limits) for penalty in (0.3, 0.5, 0.7, 0.9)]
-        scored = [(evaluate([bundle], held["dev"], search).metrics["bleu_4"], n) for n, search in enumerate(searches)]
+        searches = [Beam(size=5, length_penalty=penalty, **limits) for penalty in (0.1, 0.3, 0.5, 0.7)]
+        scored = [(bleu(evaluate([bundle], held["dev"], search).metrics), n) for n, search in enumerate(searches)]
         best = searches[max(scored)[1]]
         row["search"] = best.model_dump()
         row["test"] = evaluate([bundle], held["test"], best).metrics

@@ -17,7 +17,7 @@ from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
 from windlass.core.errors import BundleError, DataError
 from windlass.core.records import Prediction
-from windlass.data.examples import Value
+from windlass.data.examples import Example, Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
@@ -47,6 +47,7 @@ from windlass.explain.what_if import Matrix, draw_what_if, what_if
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
+from windlass.inference.importance import AttentionReport, attention_report
 from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
@@ -169,6 +170,24 @@ class Trained:
         second: Column = None,
     ) -> Evaluation:
         """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning."""
+        bundles, examples = self._examples(data, source, target, second)
+        return evaluate(bundles, examples, search)
+
+    def attention_report(
+        self,
+        data: str | Path | Rows,
+        most: int = 100,
+        source: Column = None,
+        target: Column = None,
+        second: Column = None,
+    ) -> AttentionReport:
+        """Compare attention with leave-one-out importance on at most `most` examples, under forced decoding."""
+        bundles, examples = self._examples(data, source, target, second)
+        return attention_report(bundles[0], examples, most)
+
+    def _examples(
+        self, data: str | Path | Rows, source: Column, target: Column, second: Column
+    ) -> tuple[list[Bundle], Sequence[Example]]:
         columns = {"source": source, "target": target, "second": second}
         if isinstance(data, str | Path):
             result = read_examples(with_columns(self.bundle.recipe, columns), data)
@@ -176,9 +195,8 @@ class Trained:
             frame = as_frame(data, "data")
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):
-            warnings.warn(skipped, stacklevel=2)
-        bundles, examples = prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
-        return evaluate(bundles, examples, search)
+            warnings.warn(skipped, stacklevel=3)
+        return prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
         """Predict with attention, or explain `target`; with a path, draw it as .png, .svg, .html or .json.

@@ -17,6 +17,7 @@ from windlass.commands import (
     explain,
     features,
     generate,
+    gradients,
     info,
     predict,
     quantise,
@@ -32,7 +33,7 @@ from windlass.core.version import __version__
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    *(train, evaluate, predict, score, generate, chat, explain, units),
+    *(train, evaluate, predict, score, generate, chat, explain, units, gradients),
     *(info, compare, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""

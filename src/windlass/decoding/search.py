@@ -62,14 +62,14 @@ class SearchRequest:
 def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
     """Search for the outputs of every row of a memory; several members are an ensemble.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
     >>> [len(hypotheses) for hypotheses in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
     [2, 2]
     """
     options, constraint = request.options or Beam(), request.constraint
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if not limits.numel():
         return []
     if constraint is not None:
@@ -96,8 +96,9 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 
     A `prompt` is a forced prefix of the output; only what follows it is returned.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> options = RecurrentDecoder.Options(size=8, context="none")
+    >>> head = RecurrentDecoder(options, vocabulary=10, memory_size=0, final_sizes=()).eval()
     >>> request = SearchRequest(Sample(seed=3, length_plus=6))
     >>> first, second = (list(stream([Member(head, Memory.empty(1))], request, prompt=[5, 6])) for _ in range(2))
     >>> first == second, len(first) <= 6
@@ -106,7 +107,7 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     options = request.options or Sample()
     if isinstance(options, Beam):
         raise RecipeError("beam search knows its output only at the end: use sample or greedy to stream")
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if limits.numel() != 1:
         raise RecipeError(f"only one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
@@ -118,7 +119,13 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
         yield token
 
 
-def _limits(member: Member, options: SearchOptions) -> Tensor:
+def length_limits(member: Member, options: SearchOptions) -> Tensor:
+    """The most tokens that the output of every row may have: (B,).
+
+    >>> from windlass.core.records import Memory
+    >>> length_limits(Member(None, Memory(torch.zeros(1, 5, 2), torch.ones(1, 5) > 0, torch.zeros(1, 2))), Greedy())
+    tensor([30])
+    """
     lengths = member.memory.mask.sum(1)
     if member.batch is not None:  # words of sentences; places that the encoder joins
         source = member.batch.inputs.get("source")

@@ -24,9 +24,10 @@ from windlass.data.examples import Value
 from windlass.data.running import chunk_of
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain.coloured import Row
-from windlass.explain.gates import Trace, language_traces, recorded, traces
+from windlass.explain.gates import Trace, language_traces, traces
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
+from windlass.nn.recording import recorded
 
 LONGEST = 200_000
 """Tokens that are read of a file."""

@@ -24,7 +24,7 @@ from windlass.decoding.options import SearchOptions
 from windlass.explain.attention import draw, explain, shown
 from windlass.explain.render import sheet
 from windlass.explain.saliency import attends, saliency, saliency_heat
-from windlass.heads.text import TextHead
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.inference.predict import predict
 from windlass.nn import fast
 from windlass.nn.attention import Keys
@@ -74,7 +74,7 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
     (0.5, 0.25, 0.25)
     """
     head = bundle.model.head
-    if not isinstance(head, TextHead) or head.attention is None:
+    if not isinstance(head, RecurrentDecoder) or head.attention is None:
         raise WindlassError("this model has no attention to replace: it needs a decoder with context: attention")
     names = bundle.sides.source.places(bundle.sides.read(text)).grouped(bundle.model.encoder.joined).lowest.names
     weights = torch.tensor([list(row) for row in _checked(attention, names)])

@@ -209,6 +209,11 @@ class TrainOptions(Options):
     track: Literal["none", "tensorboard"] = Field(
         "none", description="tensorboard: also write events to training/events (pip install 'windlass[track]')"
     )
+    diagnostics: int | None = Field(
+        100,
+        ge=1,
+        description="every N steps, measure gradients and updates by layer, attention and gates; null: never",
+    )
     processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto", description="data-parallel processes on the CPU, of one thread each; auto: used if measurably faster"
     )

@@ -1,0 +1,201 @@
+"""The norm of d h_T / d h_t over the distance T - t, exactly: how much of the past a gradient reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from windlass.core.errors import WindlassError
+from windlass.gradients.reading import Reading
+from windlass.gradients.result import COLOURS, Result, Table, chosen, number, style
+from windlass.nn.fast.switch import disabled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VANISHED, EXPLODED = 1e-2, 1e2
+"""Below or above this factor a gradient has vanished or exploded, for a sentence."""
+_NUMBERS = 16_000_000  # in memory at once
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The norms of one cell: entry k is the distance k, from 0.
+
+    >>> flow = Flow("rnn", (1.0, 0.5, 0.25, 0.125))
+    >>> flow.rate, flow.below(0.3)
+    (0.5, 2)
+    """
+
+    name: str
+    output: tuple[float, ...]  # | d h_T / d h_t |, with the rest of the state at t held fixed
+    state: tuple[float, ...] = ()  # | d h_T / d s_t |, of cells whose state s has more parts than h
+    tokens: tuple[str, ...] = field(default=())
+
+    @property
+    def whole(self) -> tuple[float, ...]:
+        """With respect to the whole state."""
+        return self.state or self.output
+
+    @property
+    def rate(self) -> float:
+        """The factor per step, averaged (geometrically) over the largest distance that anything reaches."""
+        far = max((k for k, norm in enumerate(self.whole) if norm > 0), default=0)
+        return float(self.whole[far] ** (1 / far)) if far else 0.0
+
+    def below(self, least: float) -> int | None:
+        """The smallest distance from which on all norms are below `least`; None: there is none."""
+        left = [k for k, norm in enumerate(self.whole) if norm >= least]
+        first = (left[-1] + 1) if left else 0
+        return first if first < len(self.whole) else None
+
+    def above(self, most: float) -> int | None:
+        """The smallest distance whose norm is above `most`; None: there is none."""
+        return next((k for k, norm in enumerate(self.whole) if norm > most), None)
+
+
+def flow(reading: Reading, truncate: int | None = None, clip: float | None = None) -> Flow:
+    """Measure | d h_T / d h_t |, the largest singular value, at every distance T - t, by exact back-propagation.
+
+    `truncate` stops after so many steps, as truncated BPTT does. `clip` is the largest norm of a gradient: of all
+    gradients of norm 1 at h_T, none arrives larger.
+
+    >>> from windlass.gradients.reading import fresh
+    >>> from windlass.nn.cells import RNN
+    >>> linear = fresh(RNN.Options(activation="identity"), size=3, steps=9, gain=0.5)
+    >>> [round(norm, 6) for norm in flow(linear).output[:4]]  # an orthogonal matrix, times 1/2
+    [1.0, 0.5, 0.25, 0.125]
+    """
+    cell, steps = reading.cell, reading.steps
+    cut = () if truncate is None else (steps - truncate,)
+    block = max(1, min(cell.size, _NUMBERS // (steps * cell.size * 8 * cell.parts)))
+    rows: list[list[torch.Tensor]] = [[] for _ in range(steps)]  # by distance
+    for units in torch.eye(cell.size, dtype=torch.float64).split(block):
+        states = reading.unroll(len(units), cut)[1:]
+        parts = [part for state in states for part in state]
+        with disabled():
+            found = torch.autograd.grad((states[-1][0] * units).sum(), parts, allow_unused=True)
+        for n in range(steps):
+            here = found[n * cell.parts : (n + 1) * cell.parts]
+            filled = [units.new_zeros(len(units), cell.size) if part is None else part for part in here]
+            rows[steps - 1 - n].append(torch.cat(filled, 1))
+    jacobians = [torch.cat(blocks) for blocks in rows]  # (H, parts * H) each
+    if truncate is not None:  # what lies beyond the cut is not reached
+        jacobians = [j if k < truncate else torch.zeros_like(j) for k, j in enumerate(jacobians)]
+    output = _norms([j[:, : cell.size] for j in jacobians], clip)
+    state = _norms(jacobians, clip) if cell.parts > 1 else ()
+    return Flow(reading.name, output, state, reading.tokens)
+
+
+def _norms(jacobians: Sequence[torch.Tensor], clip: float | None) -> tuple[float, ...]:
+    for k, jacobian in enumerate(jacobians):
+        if not bool(jacobian.isfinite().all()):
+            raise WindlassError(f"the gradient overflows at {k} steps back: lower the gain, or take fewer steps")
+    norms = [float(torch.linalg.matrix_norm(jacobian, ord=2)) for jacobian in jacobians]
+    return tuple(norm if clip is None else min(norm, clip) for norm in norms)
+
+
+@dataclass(frozen=True)
+class Distances(Result):
+    """The norms of several cells over distance.
+
+    >>> from windlass.gradients.reading import fresh
+    >>> from windlass.nn.cells import GRU, RNN
+    >>> found = distances([fresh(RNN.Options(), 8, 40), fresh(GRU.Options(), 8, 40)])
+    >>> print(found.words()[0])
+    rnn vanishes: ...
+    """
+
+    flows: tuple[Flow, ...]
+    truncate: int | None = None
+    clip: float | None = None
+
+    def tables(self) -> list[Table]:
+        """A row a distance, a column a cell; two for a cell whose state has more than h."""
+        most = max(len(flow.output) for flow in self.flows) - 1
+        columns: dict[str, tuple[float, ...]] = {}
+        for flow in self.flows:
+            columns[flow.name] = flow.output
+            if flow.state:
+                columns[f"{flow.name}, whole state"] = flow.state
+        tokens = self.flows[0].tokens if len({flow.tokens for flow in self.flows}) == 1 else ()
+        rows = [
+            (
+                str(k),
+                *((repr(tokens[-1 - k]),) if tokens else ()),
+                *(number(norms[k]) if k < len(norms) else "" for norms in columns.values()),
+            )
+            for k in chosen(most)
+        ]
+        title = "| d h_T / d h_t |, the largest singular value, by the distance T - t"
+        headings = ("distance", *(("token",) if tokens else ()), *columns)
+        return [Table(title, headings, rows, 2 if tokens else 1)]
+
+    def words(self) -> list[str]:
+        """Where it vanishes or explodes, and what to do."""
+        said = [_say(flow, self.truncate) for flow in self.flows]
+        todo = []
+        if any("vanishes" in sentence for sentence in said):
+            todo.append(
+                "Vanishing: a gated cell (lstm, gru) can learn to keep its state, and an LSTM with a larger "
+                "forget_bias keeps it from the start; attention reaches every step directly. Clipping does not help: "
+                "it only makes gradients smaller."
+            )
+        if any("explodes" in sentence for sentence in said):
+            todo.append(
+                "Exploding: clip the gradient (train.clip), lower the learning rate, or start from smaller recurrent "
+                "weights (orthogonal: true)."
+            )
+        if self.truncate is not None:
+            todo.append(
+                f"Truncated after {self.truncate} steps: what lies further back is read, but never learned from."
+            )
+        return [*said, *todo]
+
+    def to_json(self) -> dict[str, Any]:
+        """The norms of every cell."""
+        flows = [asdict(flow) | {"rate": flow.rate} for flow in self.flows]
+        return {"what": "distance", "truncate": self.truncate, "clip": self.clip, "cells": flows}
+
+    def draw(self, figure: Figure) -> None:
+        """A line a cell, on a logarithmic scale."""
+        axes = figure.subplots()
+        floor = 1e-12
+        for n, flow in enumerate(self.flows):
+            colour = COLOURS[n % len(COLOURS)]
+            reached = [(k, norm) for k, norm in enumerate(flow.output) if norm > floor]
+            if len(reached) > 1:
+                axes.plot(*zip(*reached, strict=True), color=colour, lw=1.8, label=flow.name)
+            if flow.state:
+                reached = [(k, norm) for k, norm in enumerate(flow.state) if norm > floor]
+                axes.plot(*zip(*reached, strict=True), color=colour, lw=1.8, ls="--", label=f"{flow.name}, whole state")
+        axes.set_yscale("log")
+        axes.axhline(1, color="#5b6875", lw=0.8, ls=":")
+        style(axes, "How much of a gradient arrives", "distance T - t, in steps", "norm of d h_T / d h_t")
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _say(flow: Flow, truncate: int | None) -> str:
+    far = len(flow.whole) - 1 if truncate is None else min(truncate, len(flow.whole)) - 1
+    exploded, vanished = flow.above(EXPLODED), flow.below(VANISHED)
+    if exploded is not None:
+        return f"{flow.name} explodes: {exploded} steps back the gradient is more than {EXPLODED:.0f} times as large."
+    if vanished is not None and vanished <= far:
+        return f"{flow.name} vanishes: from {vanished} steps back on, less than 1 % arrives."
+    left = number(flow.whole[far])
+    return f"{flow.name} holds: {far} steps back, a factor of {left} arrives ({flow.rate:.3f} a step)."
+
+
+def distances(readings: Sequence[Reading], truncate: int | None = None, clip: float | None = None) -> Distances:
+    """Measure several cells.
+
+    >>> from windlass.gradients.reading import fresh
+    >>> from windlass.nn.cells import LSTM
+    >>> found = distances([fresh(LSTM.Options(), 8, 12)], truncate=4)
+    >>> found.flows[0].output[4]
+    0.0
+    """
+    return Distances(tuple(flow(reading, truncate, clip) for reading in readings), truncate, clip)
