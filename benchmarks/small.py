@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[100, 300, 1000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--measured", action="store_true", help="only what was measured before: nothing is trained")
     parser.add_argument("--write", action="store_true", help="write the result")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -178,6 +179,8 @@ def main() -> None:
         for size in options.sizes:
             for seed in options.seeds:
                 out = options.runs / f"{name}-{size}-{seed}"
+                if options.measured and not out.with_name(f"{out.name}.row.json").exists():
+                    continue
                 rows.append(once(out, partial(measure, name, size, seed, out, options.settings)))
     for row in rows:
         print(

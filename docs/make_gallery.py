@@ -17,10 +17,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from PIL import Image
+
 import windlass
 from windlass.api import Trained
 from windlass.decoding.options import Beam
 from windlass.demo.run import run_demo
+from windlass.explain.coloured import draw_rows
+from windlass.explain.units import excerpt, units
 from windlass.training.progress import RichProgress
 
 IMAGES = Path(__file__).parent / "images"
@@ -38,7 +42,7 @@ def data(name: str) -> Path:
 def train_names(folder: Path) -> None:
     """The demo."""
     run_demo("devanagari", 10, folder.parent / "demo", 1, RichProgress())
-    (folder.parent / "demo" / "model").rename(folder)
+    (folder.parent / "demo" / "devanagari" / "model").rename(folder)
 
 
 def train_questions(folder: Path) -> None:
@@ -84,7 +88,9 @@ def main() -> None:
     names, questions = trained(runs, "names", train_names), trained(runs, "questions", train_questions)
     lm = trained(runs, "tolstoy", train_tolstoy)
     dev = tolstoy(runs / "tolstoy")[1].read_text(encoding="utf-8")[:120_000]
-    quote = next(one.unit for one in lm.units([dev]) if one.event == "inside quotes")
+    found, traced = units(lm.bundle, [dev], best=2)
+    quote = next(one for one in found if one.event == "inside quotes")
+    drawn = [one for one in found if one.nameable]
     for folder, suffix in ((IMAGES, "png"), (runs / "pages", "html")):
 
         def out(name: str, folder: Path = folder, suffix: str = suffix) -> Path:
@@ -96,8 +102,12 @@ def main() -> None:
         names.saliency(NAME, out("saliency"))
         questions.explain(QUESTION, out("pooling"))
         questions.saliency(QUESTION, out("question"))
-        lm.gates(SENTENCE, out("gates"), units=[quote])
-        lm.units([dev], out("units"))
+        lm.gates(SENTENCE, out("gates"), units=[quote.unit])
+        draw_rows(excerpt([quote, *(one for one in drawn if one.event != quote.event)][:3], traced, 600), out("units"))
+    for picture in IMAGES.glob("gallery-*.png"):
+        Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)
+    for one in found:
+        print(f"{one.event:32} {one.unit:5} {one.correlation:6.2f} {one.held_out:6.2f}")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from task_models import task_model
 
+from task_models import task_model
 from windlass.core.marks import EOS
 from windlass.core.records import Padded
 from windlass.decoding.options import Beam, Greedy, Sample

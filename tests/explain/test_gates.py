@@ -15,10 +15,12 @@ from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.explain.coloured import Row, draw_rows
-from windlass.explain.gates import Trace, gate_rows, recorded, traces
+from windlass.explain.gates import Trace, gate_rows, traces
 from windlass.explain.units import events, follow, units
 from windlass.nn import fast
 from windlass.nn.cells import CellOptions
+from windlass.nn.fast.scan import positive
+from windlass.nn.recording import recorded
 from windlass.nn.recurrence import Stack, StackOptions
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
@@ -54,6 +56,22 @@ def test_the_gates_of_a_gru_make_its_step(reset):
     u, r, z = made.weight_h[8:], gates["reset"], gates["update"]
     recurrent = (r * h) @ u.T if reset == "before" else r * (h @ u.T + made.bias_h)
     assert torch.allclose(h_new, z * h + (1 - z) * torch.tanh(x[:, 8:] + recurrent))
+
+
+def test_the_gates_of_cells_that_train_in_parallel_make_their_steps():
+    made = cell(kind="min_gru")
+    (h,), (h_new,), gates, x = step_of(made)
+    assert torch.allclose(h_new, torch.lerp(h, positive(x[:, 4:]), gates["update"]))
+    made = cell(kind="sru")
+    (_, c), (_, c_new), gates, x = step_of(made)
+    assert torch.allclose(c_new, torch.lerp(x[:, 8:12], c, gates["forget"]))
+    made = cell(kind="slstm")
+    _, (h_new, mean, _), gates, _ = step_of(made)
+    assert torch.allclose(h_new, gates["output"] * mean)
+    made = cell(kind="mlstm", heads=2)
+    *_, gates, _ = step_of(made)
+    assert gates["forget"].shape == gates["output"].shape == (2, 4)
+    assert torch.equal(gates["forget"][:, 0], gates["forget"][:, 1])  # one for a head
 
 
 def test_a_gated_convolution_has_a_gate_and_a_vanilla_cell_none():
@@ -196,3 +214,14 @@ def test_the_commands_draw_and_tell(tmp_path):
     assert {"event", "layer", "unit", "correlation", "held_out"} == set(json.loads(ran.out)[0])
     assert "--gates" in refused("explain", BUNDLES / "lm", "ab", "--units", "1", "--out", out)
     assert "numbers" in refused("explain", BUNDLES / "lm", "ab", "--gates", "--units", "x", "--out", out)
+
+
+def test_a_text_read_in_rows_has_the_states_of_the_text_read_at_once(monkeypatch):
+    bundle, text = Bundle.load(BUNDLES / "lm"), "".join(random.Random(2).choices("ab ", k=900))
+    (whole,) = traces(bundle, text)
+    monkeypatch.setattr("windlass.explain.units._BURN_IN", 50)
+    (found, (parts,)) = units(bundle, [text])
+    assert found
+    assert parts.tokens == whole.tokens
+    assert torch.allclose(parts.bounded, whole.bounded, atol=0.02)
+    assert not torch.allclose(parts.bounded[50:], whole.bounded[:-50], atol=0.02)

@@ -50,8 +50,11 @@ def test_attention_entropy_of_a_model_that_attends_evenly_is_one():
     model(batch).mean.backward()
     diagnostics, before = Diagnostics(model), torch.get_rng_state()
     diagnostics.before()
-    some = diagnostics.after(1, batch).attention_entropy
+    diagnosis = diagnostics.after(1, batch)
+    some = diagnosis.attention_entropy
     assert some is not None
+    assert diagnosis.saturated
+    assert all(share < 0.5 for share in diagnosis.saturated.values())  # of a fresh model
     assert 0 < some < 1
     assert model.training
     assert torch.equal(before, torch.get_rng_state())
@@ -69,6 +72,7 @@ def test_attention_entropy_of_a_model_that_attends_evenly_is_one():
         (Diagnosis(1, {}, {"head": 0.5}), "lower train.optimiser.lr"),
         (Diagnosis(1, {}, {"head": 1e-9}), "raise train.optimiser.lr"),
         (Diagnosis(1, {}, {"head": 1e-3}, 0.999), "attention is uniform"),
+        (Diagnosis(1, {}, {"head": 1e-3}, saturated={"forget": 0.99}), "99% of the values of the forget gate"),
     ],
 )
 def test_what_persists_is_said_once(diagnosis, said):

@@ -69,7 +69,7 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
     [2, 2]
     """
     options, constraint = request.options or Beam(), request.constraint
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if not limits.numel():
         return []
     if constraint is not None:
@@ -107,7 +107,7 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     options = request.options or Sample()
     if isinstance(options, Beam):
         raise RecipeError("beam search knows its output only at the end: use sample or greedy to stream")
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if limits.numel() != 1:
         raise RecipeError(f"only one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
@@ -119,7 +119,13 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
         yield token
 
 
-def _limits(member: Member, options: SearchOptions) -> Tensor:
+def length_limits(member: Member, options: SearchOptions) -> Tensor:
+    """The most tokens that the output of every row may have: (B,).
+
+    >>> from windlass.core.records import Memory
+    >>> length_limits(Member(None, Memory(torch.zeros(1, 5, 2), torch.ones(1, 5) > 0, torch.zeros(1, 2))), Greedy())
+    tensor([30])
+    """
     lengths = member.memory.mask.sum(1)
     if member.batch is not None:  # words of sentences; places that the encoder joins
         source = member.batch.inputs.get("source")

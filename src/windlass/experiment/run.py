@@ -125,6 +125,25 @@ def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
     return f"dev has symbols that train lacks, encoded as unknown: {'; '.join(parts)}" if parts else None
 
 
+def _describe_too_long(bundle: Bundle, loader: Loader | Running) -> str | None:
+    """How many targets of training are too long for their inputs, and so left out, if the head has such a limit."""
+    head, joined = bundle.model.head, bundle.model.encoder.joined
+    if not head.limits_targets:
+        return None
+    omitted = total = 0
+    for batch in loader.epoch(0):
+        too_long = head.too_long(batch, -(-batch.lengths // joined))
+        omitted, total = omitted + int(too_long.sum()), total + too_long.numel()
+    if omitted == total:
+        raise DataError("every target is longer than its input: CTC needs more frames: raise model.head.frames")
+    if not omitted:
+        return None
+    return (
+        f"{omitted:,} of {total:,} targets are longer than their inputs and are left out of training: "
+        "raise model.head.frames to use them"
+    )
+
+
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Load the pretrained vectors that the recipe names, and note how many words they cover.
 
@@ -204,6 +223,8 @@ def run(
     if message := _describe_unknown(sides, data.dev):
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
+        observer.note(message)
+    if message := _describe_too_long(bundle, loader):
         observer.note(message)
     if recipe.samples is not None:
         observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)

@@ -22,7 +22,8 @@ from windlass.explain.render import GREY, INK, SIGNED, check_suffix, label, save
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
 
-LEGEND = "Blue: the state is positive; red: negative. Strips are gates: the greener, the wider they are open."
+LEGEND = "Blue: the state is positive; red: negative."
+GATES = "Strips are gates: the greener, the wider they are open."
 _ACROSS = 100  # letters in a line
 _LINE, _STRIP, _EDGE = 0.2, 0.055, 0.25  # inches
 _LETTER, _SIZE = 13 / 150, 13 / 150 * 72 / 0.602  # inches, points: whole pixels, and a letter is 0.602 em wide
@@ -42,11 +43,12 @@ class Row:
     values: Sequence[float]  # within -1..1
     gates: dict[str, list[float]] = field(default_factory=dict)  # each within 0..1
     value: str = "state"  # what a value is
+    one: float = 1.0  # what 1 stands for
 
     def hint(self, place: int) -> str:
         """All values of a place."""
         gates = (f", {name} {values[place]:.2f}" for name, values in self.gates.items())
-        return f"{label(self.tokens[place])}: {self.value} {self.values[place]:+.3f}{''.join(gates)}"
+        return f"{label(self.tokens[place])}: {self.value} {self.one * self.values[place]:+.3f}{''.join(gates)}"
 
     @cached_property
     def spaced(self) -> bool:
@@ -87,6 +89,7 @@ def draw_rows(rows: Sequence[Row], path: Path, title: str | None = None, note: s
     suffix = check_suffix(path).suffix.lower()
     if not rows:
         raise DataError(f"{path}: no units to draw")
+    note = " ".join(filter(None, (note, legend, GATES if any(row.gates for row in rows) else "")))
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".json":
         each = [
@@ -94,10 +97,10 @@ def draw_rows(rows: Sequence[Row], path: Path, title: str | None = None, note: s
         ]
         atomic_write(path, json.dumps(each, ensure_ascii=False, indent=1).encode())
     elif suffix == ".html":
-        body = fill("coloured.body", legend=f"{note} {legend}".strip(), rows=Html.joined(map(_html, rows)))
+        body = fill("coloured.body", legend=note, rows=Html.joined(map(_html, rows)))
         path.write_text(page(title or "Units", body, "coloured"), encoding="utf-8")
     else:
-        _picture(rows, path, title, f"{note} {legend}".strip())
+        _picture(rows, path, title, note)
     return path
 
 
@@ -116,6 +119,8 @@ def _html(row: Row) -> Html:
 
 
 def _picture(rows: Sequence[Row], path: Path, title: str | None, note: str) -> None:
+    from textwrap import fill as wrapped
+
     from matplotlib.figure import Figure
 
     longest = max(sum(map(row.letters, row.tokens[a:b])) for row in rows for a, b in row.lines)
@@ -135,7 +140,7 @@ def _picture(rows: Sequence[Row], path: Path, title: str | None, note: str) -> N
         axes.text(_EDGE, y + 0.17, row.title, family=family, **style)
         _draw_row(axes, row, left, y + 0.34)
         y += row.height
-    axes.text(_EDGE, tall - 0.17, note, size=8, va="center", color=GREY)
+    axes.text(_EDGE, tall - 0.2, wrapped(note, int(wide * 14)), size=8, va="center", color=GREY)
     axes.set(xlim=(0, wide), ylim=(tall, 0))
     save(figure, path)
 

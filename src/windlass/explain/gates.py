@@ -5,30 +5,25 @@ A model is run step by step, with its fast paths off, and every cell is watched 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.marks import EOS
-from windlass.core.records import CellState
 from windlass.data.examples import Value
 from windlass.data.running import chunk_of
 from windlass.explain.attention import explain
 from windlass.explain.coloured import Row
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
-from windlass.nn import fast
-from windlass.nn.cell import Cell, Products
+from windlass.nn.recording import Step, recorded
 
-Step = tuple[dict[str, Tensor], dict[str, Tensor]]
-"""States and gates (B, H) of one step, by name."""
 LIVELIEST = 4
 """Units that are shown of every layer if none are chosen: those whose state varies most."""
 
@@ -71,40 +66,6 @@ class Trace:
         value = "tanh(cell)" if self.state == "cell" else self.state
         title = title or f"{self.layer}, unit {unit}"
         return Row(title, self.tokens, self.bounded[:, unit - 1].tolist(), gates, value)
-
-
-@contextmanager
-def recorded(model: nn.Module) -> Iterator[dict[str, list[Step]]]:
-    """Watch every cell of a model, by the name of its module; what runs inside takes plain steps.
-
-    >>> from windlass.nn.recurrence import Stack, StackOptions
-    >>> stack = Stack(3, StackOptions(cell="gru", size=4))
-    >>> with torch.no_grad(), recorded(stack) as steps:
-    ...     _ = stack(torch.randn(1, 5, 3))
-    >>> len(steps["cells.0"]), sorted(steps["cells.0"][0][1])
-    (5, ['reset', 'update'])
-    """
-    found: dict[str, list[Step]] = {}
-    cells = {name: module for name, module in model.named_modules() if isinstance(module, Cell)}
-    for name, cell in cells.items():
-        cell.__dict__["step"] = _watched(cell, found.setdefault(name, []))  # hides the method of the class
-    try:
-        with fast.disabled():
-            yield found
-    finally:
-        for cell in cells.values():
-            del cell.__dict__["step"]
-
-
-class _watched:  # noqa: N801  a function that remembers
-    def __init__(self, cell: Cell, steps: list[Step]):
-        self.cell, self.steps = cell, steps
-
-    def __call__(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
-        new = type(self.cell).step(self.cell, projected, state, products)
-        states = dict(zip(self.cell.state_names, new, strict=False))
-        self.steps.append((states, self.cell.gates(projected, state, products)))
-        return new
 
 
 def traces(bundle: Bundle, text: Value, target: str | None = None) -> list[Trace]:

@@ -280,7 +280,7 @@ def _page(views: Sequence[View], title: str | None) -> str:
     drawn = [_panels_of(view) if view.places.kind == "grid" else _strips_of(view) for view in views]
     parts = (fill("media.view", heading=v.heading, drawn=d) for v, d in zip(views, drawn, strict=True))
     body = fill("media.body", legend=_legend(views[0]), views=Html.joined(parts))
-    return page(title or "Attention" if views[0].value == "attention" else views[0].heading, body, "media")
+    return page(title or f"{views[0].value[0].upper()}{views[0].value[1:]}", body, "media")
 
 
 def _panels_of(view: View) -> Html:

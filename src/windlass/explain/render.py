@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -291,5 +291,7 @@ def heat_table(item: Heat) -> Html:
 
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
     legend = f"{' '.join(dict.fromkeys(map(_legend, items)))} The stronger the colour, the higher the value."
-    body = fill("heat.body", legend=legend, tables=Html.joined(heat_table(item) + "\n" for item in items))
-    path.write_text(page(title or items[0].title or "Attention", body, "heat"), encoding="utf-8")
+    heading = title or items[0].title or "Attention"
+    drawn = items if title or len(items) > 1 else [replace(items[0], title=None)]  # not the same title twice
+    body = fill("heat.body", legend=legend, tables=Html.joined(heat_table(item) + "\n" for item in drawn))
+    path.write_text(page(heading, body, "heat"), encoding="utf-8")

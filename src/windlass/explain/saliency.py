@@ -278,7 +278,7 @@ def draw_saliency(found: Saliency, path: Path, over: Shown | None = None) -> Pat
         scaled = [value / found.most for value in found.values[0]]
         legend = "Blue: the word speaks for it; red: against it."
         title = f"{found.outputs[0]}: the words add {sum(found.values[0]):+.2f} to its score"
-        row = Row(title, found.places, scaled, value="share of the largest")
+        row = Row(title, found.places, scaled, value=name, one=found.most)
         return draw_rows([row], path, found.prediction.text, note, legend)
     return sheet([saliency_heat(found)], path)
 

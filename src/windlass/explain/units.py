@@ -24,15 +24,16 @@ from windlass.data.examples import Value
 from windlass.data.running import chunk_of
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain.coloured import Row
-from windlass.explain.gates import Trace, language_traces, recorded, traces
+from windlass.explain.gates import Trace, language_traces, traces
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
+from windlass.nn.recording import recorded
 
 LONGEST = 200_000
 """Tokens that are read of a file."""
 RARE = 20
 """Places of each half at which an event must differ from its usual value; rarer events are left out."""
-_BURN_IN = 256  # tokens that a row of running text reads before its own
+_BURN_IN = 1024  # tokens that a row of running text reads before its own: a quote may have begun long before
 _ROWS = 32
 
 Events = dict[str, NDArray[np.float64]]

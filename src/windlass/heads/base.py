@@ -58,6 +58,12 @@ class Head(nn.Module, ABC):
 
     searches: ClassVar[bool] = False
     """Whether prediction is a search, with options that a user may set."""
+    limits_targets: ClassVar[bool] = False
+    """Whether a target can be too long for its input; it is then left out of the loss."""
+
+    def too_long(self, batch: Batch, places: Tensor) -> Tensor:
+        """Which targets (B,) are too long for sources of so many places (B,) of the memory."""
+        return torch.zeros_like(places, dtype=torch.bool)
 
     @abstractmethod
     def score(

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options, named
 from windlass.heads.base import Wiring
+from windlass.heads.ctc import CtcHeadOptions
 from windlass.heads.label import LabelHeadOptions
 from windlass.heads.labels import LabelsHeadOptions
 from windlass.heads.number import NumberHeadOptions
@@ -44,6 +45,7 @@ class WritingOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} writing")
+        yield Gives(f"{at} search")
         yield Needs("model.decoder", f"{at}: text needs a decoder: set model.decoder")
 
     def build(self, wiring: Wiring) -> TextHead:
@@ -53,7 +55,7 @@ class WritingOptions(Options):
 
 
 HeadOptions = Annotated[
-    WritingOptions | LabelHeadOptions | LabelsHeadOptions | TagsHeadOptions | NumberHeadOptions,
+    WritingOptions | LabelHeadOptions | LabelsHeadOptions | TagsHeadOptions | NumberHeadOptions | CtcHeadOptions,
     Field(discriminator="kind"),
     named,
 ]

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import CellState
-from windlass.nn.cell import Cell, CellBase
+from windlass.nn.cell import Cell, CellBase, Products
 from windlass.nn.fast.scan import gated_average, peephole_average, positive
-from windlass.nn.product import Product
 
 
 class ParallelCell(Cell):
@@ -63,10 +62,15 @@ class _MinimalCell(ParallelCell):
     def gate(self, *logits: Tensor) -> Tensor:
         """The logit of z."""
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = (1 - z) * h + z * g(n)."""
         *logits, new = projected.split(self.size, dim=-1)
         return (torch.lerp(state[0], positive(new), torch.sigmoid(self.gate(*logits))),)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """z."""
+        *logits, _ = projected.split(self.size, dim=-1)
+        return {"update": torch.sigmoid(self.gate(*logits))}
 
     def scan(self, projected: Tensor, state: CellState, real: Tensor | None) -> tuple[Tensor, CellState]:
         """A running average."""
@@ -146,6 +150,7 @@ class SRU(ParallelCell):
     """
 
     parts = 2
+    state_names = ("hidden", "cell")
     unread = 1  # a step reads c alone
 
     class Options(CellBase):
@@ -167,13 +172,18 @@ class SRU(ParallelCell):
         else:
             self.register_buffer("peepholes", torch.zeros(2, size), persistent=False)
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """c' = f * c + (1 - f) * (W x), h' = r * c' + (1 - r) * (W_s x)."""
-        x_f, x_r, new, skip = projected.chunk(4, dim=-1)
-        f = torch.sigmoid(torch.addcmul(x_f, self.peepholes[0], state[1]))
-        r = torch.sigmoid(torch.addcmul(x_r, self.peepholes[1], state[1]))
+        _, _, new, skip = projected.chunk(4, dim=-1)
+        f, r = self.gates(projected, state).values()
         c = torch.lerp(new, state[1], f)
         return torch.lerp(skip, c, r), c
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """f and r."""
+        x_f, x_r, _, _ = projected.chunk(4, dim=-1)
+        f = torch.sigmoid(torch.addcmul(x_f, self.peepholes[0], state[1]))
+        return {"forget": f, "reset": torch.sigmoid(torch.addcmul(x_r, self.peepholes[1], state[1]))}
 
     def scan(self, projected: Tensor, state: CellState, real: Tensor | None) -> tuple[Tensor, CellState]:
         """The cell step by step, elementwise; the output gate for all steps at once."""

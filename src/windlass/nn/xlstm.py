@@ -17,10 +17,9 @@ from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.records import CellState
-from windlass.nn.cell import Cell, CellBase, GatedOptions
+from windlass.nn.cell import Cell, CellBase, GatedOptions, Products
 from windlass.nn.fast.activation import tanh
 from windlass.nn.parallel_cells import ParallelCell
-from windlass.nn.product import Product
 
 EMPTY = -1000.0
 """The log of a normaliser that has summed nothing: exp of it is 0, and unlike -inf it gives no NaN."""
@@ -63,7 +62,7 @@ class SLSTM(Cell):
         if self.bias is not None:
             self.bias.data[:size] = torch.linspace(3.0, 6.0, size)  # forget gates start nearly open, as published
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = o * c' / n'."""
         h, mean, log_n = state
         (product,) = products or self.products()
@@ -71,6 +70,12 @@ class SLSTM(Cell):
         kept = F.logsigmoid(f) + log_n
         mean = torch.lerp(tanh(z), mean, torch.sigmoid(kept - log_i))
         return torch.sigmoid(o) * mean, mean, torch.logaddexp(kept, log_i)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """f and o; i = exp(...) has no bound."""
+        (product,) = products or self.products()
+        f, o, _, _ = product(state[0], projected).chunk(4, dim=1)
+        return {"forget": torch.sigmoid(f), "output": torch.sigmoid(o)}
 
     def zero_state(self, rows: int, like: Tensor) -> CellState:
         """c = n = 0."""
@@ -134,7 +139,7 @@ class MLSTM(ParallelCell):
         rows = memory.transpose(1, 2).flatten(2).unbind(1)
         return h, *rows, n.flatten(1), m[..., None].expand_as(n).flatten(1)
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """C' = f C + i k v', h' = o * (q' C') / max(|q' n'|, 1)."""
         q, k, v, o, log_i, log_f = self._gates(projected)
         memory, n, m = self._unpack(state)
@@ -146,6 +151,11 @@ class MLSTM(ParallelCell):
         read = (q[..., None, :] @ memory).squeeze(-2)
         norm = torch.maximum((q * n).sum(-1).abs(), torch.exp(-m_new))
         return self._pack(o * (read / norm[..., None]).flatten(1), memory, n, m_new)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """f, the same for all units of a head, and o; i = exp(...) has no bound."""
+        *_, o, _, log_f = self._gates(projected)
+        return {"forget": log_f.exp().repeat_interleave(self.size // log_f.size(-1), dim=-1), "output": o}
 
     def scan(self, projected: Tensor, state: CellState, real: Tensor | None) -> tuple[Tensor, CellState]:
         """In chunks: within each, all steps at once as gated attention; between them, the state."""

@@ -212,7 +212,7 @@ class TrainOptions(Options):
     diagnostics: int | None = Field(
         100,
         ge=1,
-        description="every N steps, measure gradients and updates by layer and the entropy of attention; null: never",
+        description="every N steps, measure gradients and updates by layer, attention and gates; null: never",
     )
     processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto", description="data-parallel processes on the CPU, of one thread each; auto: used if measurably faster"

@@ -1,23 +1,28 @@
-"""Diagnostics of a run, every so many steps: gradient norms and update-to-weight ratios by layer, attention entropy."""
+"""Diagnostics of a run, every so many steps: gradients and updates by layer, attention entropy, saturated gates."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from windlass.core.records import Batch
+from windlass.core.records import Batch, Hypothesis
 from windlass.core.tensors import atomic_write
 from windlass.model import Model
+from windlass.nn.recording import recorded
 from windlass.training.rng import fork_rng
 
 ROWS = 4
-"""Examples of the batch whose attention is measured."""
+"""Examples of the batch on which attention and gates are measured."""
+LOW, HIGH = 0.1, 0.9
+"""A gate is saturated outside of these (Karpathy et al. 2015)."""
+SATURATED = 0.95
+"""A share of saturated gates that is too large to learn from."""
 VANISHED = 1e-6
 """A layer whose gradient norm is less than this share of the largest does not learn."""
 PERSISTENT = 3
@@ -40,11 +45,13 @@ class Diagnosis:
     gradients: dict[str, float]  # the norm of each layer's gradient, before clipping
     updates: dict[str, float]  # of each layer's matrices: norm of the update over norm of the weights
     attention_entropy: float | None = None  # over that of uniform weights: 0 is one place, 1 all places alike
+    saturated: dict[str, float] = field(default_factory=dict)  # of each gate, the share of saturated values
 
     def scalars(self) -> dict[str, float]:
         """All figures by name, for TensorBoard."""
         named = {f"gradient/{layer}": value for layer, value in self.gradients.items()}
         named |= {f"update/{layer}": value for layer, value in self.updates.items()}
+        named |= {f"saturated/{gate}": value for gate, value in self.saturated.items()}
         return named if self.attention_entropy is None else {**named, "attention_entropy": self.attention_entropy}
 
 
@@ -90,7 +97,8 @@ class Diagnostics:
             if size > 0:
                 updates[layer] = _norm(torch._foreach_sub(matrices, old)) / size
         self.weights = {}
-        return Diagnosis(step, self.gradients, updates, None if batch is None else self._attention_entropy(batch))
+        entropy, saturated = (None, {}) if batch is None else self._look(batch)
+        return Diagnosis(step, self.gradients, updates, entropy, saturated)
 
     def findings(self, diagnosis: Diagnosis, warm: bool) -> list[str]:
         """What is wrong, in words, each once a run. `warm` is True once the warm-up and an epoch are over."""
@@ -117,6 +125,12 @@ class Diagnostics:
                 f"attention is uniform (its entropy is {entropy:.0%} of the largest): the model has not learned where "
                 "to look; train longer, or check that sources and targets belong together"
             )
+        for gate, share in diagnosis.saturated.items():
+            if warm and share > SATURATED:
+                found[f"saturated {gate}"] = (
+                    f"{share:.0%} of the values of the {gate} gate are below {LOW} or above {HIGH}, where it hardly "
+                    "learns; lower train.optimiser.lr"
+                )
         self.seen = {key: self.seen.get(key, 0) + 1 for key in found}
         new = [key for key, times in self.seen.items() if times >= PERSISTENT and key not in self.reported]
         self.reported |= set(new)
@@ -128,18 +142,36 @@ class Diagnostics:
             if trained:
                 yield name or "model", trained
 
-    def _attention_entropy(self, batch: Batch) -> float | None:
-        """The mean entropy of the attention under teacher forcing, over its maximum."""
-        if not isinstance(self.model, Model) or batch.target is None or batch.continues is not None:
-            return None
+    def _look(self, batch: Batch) -> tuple[float | None, dict[str, float]]:
+        """The entropy of the attention under teacher forcing, and the share of saturated gates."""
+        if not isinstance(self.model, Model) or batch.target is None:
+            return None, {}
         part = batch.select(torch.arange(min(ROWS, batch.size), device=batch.keys.device))
-        with fork_rng(), torch.no_grad():
+        forced: list[Hypothesis] = []
+        with fork_rng(), torch.no_grad(), recorded(self.model) as steps:
             self.model.eval()
             try:
-                forced = self.model.head.force(self.model.encode(part), part)
+                if part.continues is None:
+                    forced = self.model.head.force(self.model.encode(part), part)
+                else:  # running text has no output to force
+                    self.model(part)
             finally:
                 self.model.train()
-        return relative_entropy([hypothesis.weights for hypothesis in forced if hypothesis.weights is not None])
+        entropy = relative_entropy([hypothesis.weights for hypothesis in forced if hypothesis.weights is not None])
+        return entropy, saturation([gates for each in steps.values() for _, gates in each])
+
+
+def saturation(steps: Sequence[dict[str, Tensor]]) -> dict[str, float]:
+    """The share of each gate's values that are saturated, over all cells and steps.
+
+    >>> saturation([{"forget": torch.tensor([0.05, 0.5])}, {"forget": torch.tensor([0.95, 0.99])}])
+    {'forget': 0.75}
+    """
+    values: dict[str, list[Tensor]] = {}
+    for gates in steps:
+        for name, gate in gates.items():
+            values.setdefault(name, []).append(((gate < LOW) | (gate > HIGH)).double().mean())
+    return {name: float(torch.stack(each).mean()) for name, each in values.items()}
 
 
 def relative_entropy(attention: list[Tensor]) -> float | None:
