@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -164,13 +165,17 @@ def train(name: str, task: str, language: str, seed: int, out: Path, options: ar
     over = [files(task, language, options.runs), {"seed": seed}, *map(setting, options.settings)]
     over.append({"train": {"threads": options.threads, "processes": 1}})
     given = read_data(recipe_of("rnn", task, 0, over))
-    recipe = matched(name, task, over, given)
-    minutes = options.minutes or MINUTES[task]
-    if options.equal == "time":
-        recipe = fitting(recipe, minutes, given)
-        recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"auto": ()})})
+    kept = out.with_name(f"{out.name}.recipe.yaml")  # a run that goes on has the epochs that were set at first
+    if not kept.exists():
+        recipe = matched(name, task, over, given)
+        if options.equal == "time":
+            recipe = fitting(recipe, options.minutes or MINUTES[task], given)
+            recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"auto": ()})})
+        kept.write_text(recipe.to_yaml(), encoding="utf-8")
+    recipe = Recipe.from_yaml(kept.read_text(encoding="utf-8"))
     outcome = run(recipe, given, out, Silent(), resume=(out / "training").is_dir())
-    assert outcome.dev is not None
+    if outcome.fit.reason == "interrupted" or outcome.dev is None:
+        sys.exit("stopped: the same command goes on")  # a row would be kept as that of a whole run
     lines = (out / "training" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return {
         "architecture": name,
