@@ -12,6 +12,7 @@ from windlass.commands import (
     chat,
     compare,
     demo,
+    distance,
     doctor,
     evaluate,
     explain,
@@ -33,7 +34,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (
     *(train, evaluate, predict, score, generate, chat, explain, gradients),
-    *(info, compare, bench, quantise, doctor, features, recipes, demo),
+    *(info, compare, distance, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""
 _ORDER = [command.__name__ for command in COMMANDS]
