@@ -12,6 +12,12 @@ from windlass.data.sides import SOURCES, TARGETS, Sides
 from windlass.experiment.run import fit_sides
 from windlass.recipe import compose
 
+CTC = {
+    "model": {"head": {"kind": "ctc", "frames": 4}, "decoder": None},
+    "loss": {"label_smoothing": 0.0},
+    "search": {"kind": "beam", "length_penalty": 0.0},
+}
+"""What makes a model that writes write by CTC."""
 SIZES = {"size": 8, "layers": 2}
 
 
@@ -21,11 +27,12 @@ def smaller(options: dict[str, Any]) -> dict[str, Any]:
     return found | {name: min(found[name], most) for name, most in SIZES.items() if isinstance(found.get(name), int)}
 
 
-def task_model(task: str, seed: int = 0) -> tuple[Bundle, Value]:
-    """A model of a task with its default recipe, made small, and an input."""
+def task_model(task: str, seed: int = 0, **changes: Any) -> tuple[Bundle, Value]:
+    """A model of a task with its default recipe, made small, and an input; changes are of the recipe."""
     recipe = compose(task, None)
     content = recipe.model_dump(mode="json")
-    content["model"] = smaller(content["model"])
+    content["model"] = smaller(content["model"]) | changes.pop("model", {})
+    content |= changes
     for side in ("source", "target"):
         if content[side].get("tokens", {}).get("kind") in ("bpe", "unigram"):
             content[side]["tokens"] = {"kind": "words", "min_count": 1}

@@ -270,3 +270,12 @@ def test_what_has_no_length_is_refused(tmp_path: Path):
     with pytest.raises(DataError, match="all sources have the same length"):
         compare(train=[("ab", "b")] * 4, dev=[("ab", "b")] * 2, task="text", by="length", quiet=True, seeds=1,
                 settings={"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8})  # fmt: skip
+
+
+def test_a_comparison_goes_on_when_the_shell_that_started_it_has_gone(monkeypatch: pytest.MonkeyPatch):
+    ids = iter(range(100, 200))
+    monkeypatch.setattr(trials.os, "getppid", lambda: next(ids))  # another parent at every call
+    step = Step(1, epoch=0.1, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=1)
+    trials._ProgressObserver(lambda fraction, left: None, subprocess=False).step(step)
+    with pytest.raises(KeyboardInterrupt):
+        trials._ProgressObserver(lambda fraction, left: None, subprocess=True).step(step)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from task_models import task_model
+from task_models import CTC, task_model
 from windlass.core.marks import EOS
 from windlass.core.records import Padded
 from windlass.decoding.options import Beam, Greedy, Sample
@@ -70,6 +70,16 @@ def test_attention_of_a_prediction_is_that_of_scoring_it(task):
         assert np.allclose(found.attention, again.attention, atol=2e-5)
     for one, other in zip(found.word_attention, again.word_attention, strict=True):
         assert np.allclose(one, other, atol=2e-5)
+
+
+def test_alignments_of_ctc_are_those_of_forcing_what_it_found():
+    bundle, value = task_model("pronounce", **CTC)
+    for options, nbest in ((Greedy(), 1), (Beam(size=4, length_penalty=0.0), 4)):
+        best = predict([bundle], [value], options, nbest)[0]
+        for found in (best, *best.alternatives):
+            if found.answer.tokens:
+                assert np.allclose(found.attention, forced(bundle, value, found), atol=2e-5)
+    assert len(best.alternatives) == 3
 
 
 def test_no_task_is_left_out():

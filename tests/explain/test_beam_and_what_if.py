@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from command import refused, windlass
+from task_models import CTC, task_model
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, WindlassError
 from windlass.decoding.options import Beam, Greedy, Sample
@@ -120,6 +121,14 @@ def test_the_tree_is_drawn_in_every_form(tmp_path, bundle, suffix):
         assert page.count('class="node') == len(tree.nodes)
     if suffix == ".json":
         assert len(json.loads(path.read_text())["nodes"]) == len(tree.nodes)
+
+
+def test_a_model_that_does_not_write_token_by_token_has_no_tree_and_no_prefix():
+    ctc, value = task_model("pronounce", **CTC)
+    with pytest.raises(WindlassError, match="no tree to see"):
+        beam_tree(ctc, value, Beam(length_penalty=0))
+    with pytest.raises(WindlassError, match="prefix has no use"):
+        what_if(ctc, value, prefix="a")
 
 
 def test_the_command_shows_all_of_it(tmp_path):

@@ -9,10 +9,18 @@ import pytest
 import torch
 
 from command import refused, windlass
+from task_models import CTC, task_model
 from windlass.bundle import Bundle
 from windlass.explain.saliency import draw_saliency, saliency
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
+TRANSFORMER = {
+    "kind": "transformer",
+    "size": 8,
+    "heads": 2,
+    "layers": 1,
+    "embedding": {"kind": "learned", "size": 8},
+}
 INPUTS = {
     "classify": "a b c",
     "classify-document": "A b c. C d.",
@@ -36,6 +44,23 @@ def test_integrated_gradients_add_up_to_what_the_input_adds(name):
     assert rough.gap > 0.02 * size  # gradient x input is not complete: the check can fail
     assert {len(row) for row in found.values} == {len(found.places)}
     assert len(found.outputs) == len(found.values)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        CTC,
+        {"model": {"decoder": TRANSFORMER}},
+    ],
+    ids=["ctc", "transformer"],
+)
+def test_other_ways_to_write_are_explained_too(tmp_path, changes):
+    bundle, value = task_model("pronounce", **changes)
+    target = "a" if changes is CTC else None
+    found = saliency(bundle, value, target, points=100)
+    assert found.gap < 0.02 * (1 + max(map(abs, found.differences)))
+    assert len(found.outputs) == len(found.values) == len(found.differences)
+    draw_saliency(found, tmp_path / "x.html")
 
 
 def test_gradient_times_input_agrees_with_finite_differences():

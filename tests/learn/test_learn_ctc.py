@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from test_learn_media import PITCHES, RATE, sound
 
 import windlass
 from windlass.core.errors import DataError
@@ -45,6 +46,24 @@ def test_letters_are_pronounced_and_every_phoneme_points_at_its_letter():
     assert [sum(row) for row in prediction.attention] == pytest.approx([1, 1])
     first, second = (np.argmax(row) for row in prediction.attention)
     assert first < second
+
+
+def test_tones_are_written_down_repeats_too(tmp_path):
+    chance = np.random.default_rng(6)
+    texts = ["".join(chance.choice([*PITCHES], chance.integers(2, 5))) for _ in range(240)]
+    rows = [(sound(tmp_path / f"{n}.wav", text, chance), text) for n, text in enumerate(texts)]
+    settings = SETTINGS | {
+        "source.rate": RATE,
+        "source.bands": 16,
+        "model.head": "ctc",
+        "model.encoder.embedding": {"kind": "features", "size": 24, "stack": 2},
+        "train.batch_tokens": 400,
+    }
+    model = windlass.fit(rows[30:], rows[:30], "transcribe", settings=settings, quiet=True)
+    found = model.predict([path for path, _ in rows[:30]])
+    assert sum(p.text == text for p, (_, text) in zip(found, rows, strict=False)) >= 25
+    model.explain(rows[0][0], tmp_path / "x.png")
+    assert (tmp_path / "x.png").exists()
 
 
 def test_targets_that_do_not_fit_are_noted_and_left_out(tmp_path):

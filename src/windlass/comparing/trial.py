@@ -119,17 +119,18 @@ class FailedTrial:
 
 
 class _ProgressObserver(Silent):
-    """Reports progress; stops the run if the parent process has exited."""
+    """Reports progress; stops the run of a subprocess if the comparison itself has exited."""
 
-    def __init__(self, report: ReportProgress):
-        self.report, self.parent, self.plan = report, os.getppid(), RunPlan(1, 0, 1, None, 0.0, "")
+    def __init__(self, report: ReportProgress, subprocess: bool):
+        self.report, self.plan = report, RunPlan(1, 0, 1, None, 0.0, "")
+        self.parent = os.getppid() if subprocess else None
 
     def started(self, plan: RunPlan) -> None:
         self.plan = plan
 
     def step(self, step: Step) -> None:
         self.report(self.plan.fraction_done(step), self.plan.seconds_left(step))
-        if os.getppid() != self.parent:
+        if self.parent is not None and os.getppid() != self.parent:
             raise KeyboardInterrupt
 
 
@@ -181,7 +182,7 @@ def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Tria
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"processes": 1})})
     threads, begun = torch.get_num_threads(), (folder / "training").is_dir()
     try:
-        outcome = run(recipe, data, folder, _ProgressObserver(report), begun, device=job.device)
+        outcome = run(recipe, data, folder, _ProgressObserver(report, parallel), begun, device=job.device)
     finally:
         torch.set_num_threads(threads)
     if outcome.dev is None or outcome.fit.reason == "interrupted":

@@ -3,9 +3,10 @@
 gradient x input        a_s = x_s . df/dx_s
 integrated gradients    a_s = x_s . (mean over k of df/dx_s at alpha_k x),  alpha_k = (k - 1/2) / K
 
-f is the log probability of the output: of a label, of a tag at its place, of a token given those before it; of one of
-several labels, its logit; of a number, itself. The baseline is an embedding of zeros. Integrated gradients are
-complete: their sum over all places is f(x) - f(0), up to the error of the sum over K points (Sundararajan et al. 2017).
+f is the log probability of the output: of a label, of a tag at its place, of a token given those before it, of a whole
+text by CTC; of one of several labels, its logit; of a number, itself. The baseline is an embedding of zeros. Integrated
+gradients are complete: their sum over all places is f(x) - f(0), up to the error of the sum over K points (Sundararajan
+et al. 2017).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from windlass.explain.coloured import Row, draw_rows
 from windlass.explain.media import Shown, draw_media
 from windlass.explain.render import Heat, check_suffix, sheet
 from windlass.heads.base import Head, gold
+from windlass.heads.ctc import CtcHead
 from windlass.heads.pooled import PooledHead
 from windlass.heads.running import force_chunk
 from windlass.heads.tags import TagsHead
@@ -160,7 +162,10 @@ def _objectives(head: Head, memory: Memory, batch: Batch) -> Tensor:
     if isinstance(head, TagsHead):
         scores = torch.log_softmax(head.output(memory.states), -1)  # at the place alone, also before a CRF
         return scores.gather(2, gold(batch).values[..., None]).squeeze(2)
-    assert isinstance(head, PooledHead)
+    if isinstance(head, CtcHead):  # of the whole output, over all alignments
+        return -head.losses(memory, batch)[:, None]
+    if not isinstance(head, PooledHead):
+        raise WindlassError("there is no saliency for this kind of model yet: use its attention")
     target = gold(batch).values
     predicted: Tensor = head(memory, batch)[0]
     if predicted.dim() == 1:  # a number
@@ -195,8 +200,11 @@ def saliency(
 
     attributed = _attribute(model, batch, run, method, points)
     names = _names(sides.source.places(value), model.encoder)
-    ends = ("</s>",) if answer.written else ()
-    outputs = (*answer.tokens, *ends) if answer.written or answer.per_place else answer.tokens or (prediction.text,)
+    outputs = answer.tokens or (prediction.text,)
+    if isinstance(model.head, TextHead):
+        outputs = (*answer.tokens, "</s>")
+    elif answer.written:
+        outputs = (prediction.text,)
     return _made(prediction, names, outputs, *attributed, method)
 
 

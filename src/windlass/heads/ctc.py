@@ -110,15 +110,20 @@ class CtcHead(Head):
         sampling_prob: float = 0.0,
     ) -> Scored:
         """-log p(target), summed; targets that do not fit are left out."""
+        target, places = gold(batch), memory.mask.sum(1)
+        fits = ~self.too_long(batch, places) & (places > 0)
+        nll = torch.where(fits, self.losses(memory, batch), 0.0).sum()
+        lengths = (target.mask & (target.values != EOS)).sum(1)
+        return Scored(nll, (lengths * fits).sum(), {"nll": nll.detach()})
+
+    def losses(self, memory: Memory, batch: Batch) -> Tensor:
+        """-log p(target) of every row (B,); zero if it does not fit."""
         target = gold(batch)
         logprobs, frames = self(memory)
-        real = target.mask & (target.values != EOS)
-        fits = ~self.too_long(batch, memory.mask.sum(1)) & (frames > 0)
-        each = F.ctc_loss(
-            logprobs.transpose(0, 1), target.values, frames, real.sum(1), BLANK, reduction="none", zero_infinity=True
+        lengths = (target.mask & (target.values != EOS)).sum(1)
+        return F.ctc_loss(
+            logprobs.transpose(0, 1), target.values, frames, lengths, BLANK, reduction="none", zero_infinity=True
         )
-        nll = torch.where(fits, each, 0.0).sum()
-        return Scored(nll, (real.sum(1) * fits).sum(), {"nll": nll.detach()})
 
     @classmethod
     @torch.no_grad()

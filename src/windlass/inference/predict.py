@@ -21,6 +21,7 @@ from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import Considered, SearchRequest
 from windlass.heads.base import ensemble_mean
+from windlass.heads.text import TextHead
 from windlass.inference.likelihood import score_texts
 
 BATCH_TOKENS = 4000
@@ -57,8 +58,8 @@ def predict(
     head = type(first.model.head)
     if options is not None and not head.searches:
         raise RecipeError("search options have no use: this model writes no text; leave them out")
-    if prefix and not head.searches:
-        raise RecipeError("a prefix has no use: this model writes no text; leave it out")
+    if prefix and not issubclass(head, TextHead):
+        raise RecipeError("a prefix has no use: this model does not write token by token; leave it out")
     forced = tuple(first.sides.tokenizer.encode(prefix)) if prefix else ()
     if UNK in forced:
         unknown = ", ".join(map(repr, first.sides.tokenizer.unknown(prefix)))
