@@ -10,7 +10,7 @@ import windlass
 ROOT = Path(windlass.__file__).parent
 ORDER = """
 core media data nn decoding metrics encoders heads model tasks recipe bundle inference training baseline explain
-gradients experiment comparing demo commands api __init__ sklearn cli __main__
+gradients distance experiment comparing demo commands api __init__ sklearn cli __main__
 """
 LEVELS = ORDER.split()
 FILES = sorted(path for path in ROOT.rglob("*.py"))

@@ -12,6 +12,7 @@ from windlass.commands import (
     chat,
     compare,
     demo,
+    distance,
     doctor,
     evaluate,
     explain,
@@ -33,7 +34,7 @@ from windlass.core.version import __version__
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    *(train, evaluate, predict, score, generate, chat, explain, units, gradients),
+    *(train, evaluate, predict, score, generate, chat, explain, units, gradients, distance),
     *(info, compare, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""

@@ -56,6 +56,8 @@ def _variants() -> dict[str, Recipe]:
         for kind, encoder in ENCODERS.items():
             summary = head.model_copy(update={"pool": Summary.Options()}) if "pool" in type(head).model_fields else head
             found[f"{name} - {kind} encoder"] = recipe_of(head, encoder) or recipe_of(summary, encoder)
+        if head.kind not in TARGETS:  # another way to give a target: every encoder once is enough
+            continue
         for kind, spelling in parts(CharacterEncoderOptions).items():
             found[f"{name} - {kind} spelling"] = recipe_of(head, {**usual, "spelling": spelling})
         for kind, pool in parts(PoolOptions).items() if "pool" in type(head).model_fields else ():

@@ -139,25 +139,10 @@ def _measure(what: str, given: dict[str, Any], folder: Path | None, device: str)
 
 
 def _fresh(named: Sequence[str], common: dict[str, Any], gain: float) -> list[Reading]:
-    import yaml
-    from pydantic import TypeAdapter, ValidationError
-
     import windlass.gradients as gradients
-    from windlass.core.options import members, reason
-    from windlass.nn.cells import CellOptions
+    from windlass.commands.cell_flag import parse_cell
 
-    readings = []
-    for text in named:
-        try:
-            content = yaml.safe_load(text)
-            kind = content.get("kind") if isinstance(content, dict) else content
-            if kind not in (known := members(CellOptions)):
-                raise WindlassError(f"--cell {text}: there is no such cell; {nearest(str(kind), known)}")
-            options: CellOptions = TypeAdapter(CellOptions).validate_python(content)
-        except (ValidationError, yaml.YAMLError) as error:
-            raise WindlassError(f"--cell {text}: {reason(error)}") from None
-        readings.append(gradients.fresh(options, gain=gain, name=text.strip("{}").removeprefix("kind: "), **common))
-    return readings
+    return [gradients.fresh(cell, gain=gain, name=name, **common) for name, cell in map(parse_cell, named)]
 
 
 def _write(results: Sequence[Result], out: Path) -> None:

@@ -19,6 +19,7 @@ from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
+from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
@@ -302,9 +303,24 @@ def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], 
     if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
         encoded = sides.store((sides.encode_example(e) for e in train if sides.target.can_learn(e.target)), disk)
-        return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
+        augment = _augmentation(bundle)
+        return cache(lambda tokens: sides.loader(encoded, tokens, seed, True, augment)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
     return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
+
+
+def _augmentation(bundle: Bundle) -> Augmentation | None:
+    """What training does to the tokens of its examples, anew in every epoch."""
+    options, sides = bundle.recipe.train, bundle.sides
+    source: list[BpeDropout | CharacterNoise] = []
+    target: list[BpeDropout] = []
+    read, written = sides.source.vocabulary, sides.tokenizer if sides.target.written else None
+    if options.character_noise and read is not None:
+        source.append(CharacterNoise(read, options.character_noise))
+    for vocabulary, changes in ((read, source), (written, target)):
+        if options.bpe_dropout and vocabulary is not None and vocabulary.options.tokens.kind == "bpe":
+            changes.append(BpeDropout(vocabulary, options.bpe_dropout))
+    return Augmentation(bundle.recipe.seed, source, target) if source or target else None
 
 
 def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundle, Loader | Running]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from windlass.core.errors import WindlassError
-from windlass.gradients.reading import Reading
+from windlass.gradients.reading import Reading, spectral_norm
 from windlass.gradients.result import COLOURS, Result, Table, chosen, number, style
 from windlass.nn.fast.switch import disabled
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 VANISHED, EXPLODED = 1e-2, 1e2
 """Below or above this factor a gradient has vanished or exploded, for a sentence."""
-_NUMBERS = 16_000_000  # in memory at once
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,8 @@ def flow(reading: Reading, truncate: int | None = None, clip: float | None = Non
     """
     cell, steps = reading.cell, reading.steps
     cut = () if truncate is None else (steps - truncate,)
-    block = max(1, min(cell.size, _NUMBERS // (steps * cell.size * 8 * cell.parts)))
     rows: list[list[torch.Tensor]] = [[] for _ in range(steps)]  # by distance
-    for units in torch.eye(cell.size, dtype=torch.float64).split(block):
+    for units in torch.eye(cell.size, dtype=torch.float64).split(reading.block):
         states = reading.unroll(len(units), cut)[1:]
         parts = [part for state in states for part in state]
         with disabled():
@@ -94,7 +92,7 @@ def _norms(jacobians: Sequence[torch.Tensor], clip: float | None) -> tuple[float
     for k, jacobian in enumerate(jacobians):
         if not bool(jacobian.isfinite().all()):
             raise WindlassError(f"the gradient overflows at {k} steps back: lower the gain, or take fewer steps")
-    norms = [float(torch.linalg.matrix_norm(jacobian, ord=2)) for jacobian in jacobians]
+    norms = [spectral_norm(jacobian) for jacobian in jacobians]
     return tuple(norm if clip is None else min(norm, clip) for norm in norms)
 
 

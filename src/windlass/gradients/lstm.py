@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from windlass.core.errors import WindlassError
-from windlass.gradients.reading import Reading
+from windlass.gradients.reading import Reading, spectral_norm
 from windlass.gradients.result import COLOURS, Result, Table, chosen, number, style
 from windlass.nn.cells import LSTM
 from windlass.nn.fast.switch import disabled
@@ -232,14 +232,14 @@ def paths(reading: Reading) -> Paths:
     forget, four, norms = unit, unit, {"forget": [1.0], "four": [1.0], "true": [1.0], "left": [0.0]}
     for k, step in enumerate(reversed(steps), 1):
         forget, four = forget @ step.p, four @ step.total
-        size = _norm(true[k])
-        norms["forget"].append(_norm(forget))
-        norms["four"].append(_norm(four))
+        size = spectral_norm(true[k])
+        norms["forget"].append(spectral_norm(forget))
+        norms["four"].append(spectral_norm(four))
         norms["true"].append(size)
-        norms["left"].append(_norm(true[k] - four) / max(size, 1e-300))
+        norms["left"].append(spectral_norm(true[k] - four) / max(size, 1e-300))
     return Paths(
         name=reading.name,
-        terms={key: tuple(_norm(getattr(step, key)) for step in steps) for key in NAMES},
+        terms={key: tuple(spectral_norm(getattr(step, key)) for step in steps) for key in NAMES},
         difference=max(step.difference for step in steps),
         finite_difference=finite,
         forget=tuple(norms["forget"]),
@@ -249,20 +249,17 @@ def paths(reading: Reading) -> Paths:
     )
 
 
-def _norm(matrix: Tensor) -> float:
-    return float(torch.linalg.matrix_norm(matrix, ord=2))
-
-
 def _true(reading: Reading) -> list[Tensor]:
     """d c_T / d c_t (H, H) by autograd through all steps, by distance from 0; h_t moves with c_t, o_t is fixed."""
-    units = torch.eye(reading.cell.size, dtype=torch.float64)
-    states = reading.unroll(len(units))
-    plain = [tuple(part[:1].detach() for part in state) for state in states]
-    with disabled():
+    size, blocks = reading.cell.size, []
+    for units in torch.eye(size, dtype=torch.float64).split(reading.block):
+        states = reading.unroll(len(units))
         nodes = [part for state in states[1:] for part in state]
-        found = torch.autograd.grad((states[-1][1] * units).sum(), nodes, allow_unused=True)
-        by_step = []
-        for t in range(1, reading.steps + 1):
-            h, c = (torch.zeros_like(units) if part is None else part for part in found[2 * t - 2 : 2 * t])
-            by_step.append(c + h * _revealed(reading, plain, t))
-    return by_step[::-1]
+        with disabled():
+            found = torch.autograd.grad((states[-1][1] * units).sum(), nodes, allow_unused=True)
+        blocks.append(torch.stack([torch.zeros_like(units) if part is None else part for part in found]))
+    h, c = torch.cat(blocks, 1).unflatten(0, (reading.steps, 2)).unbind(1)  # (S, H, H) each
+    plain = [tuple(part.detach() for part in state) for state in reading.unroll()]
+    with disabled():
+        seen = torch.stack([_revealed(reading, plain, t) for t in range(1, reading.steps + 1)])
+    return list((c + h * seen[:, None]).flip(0).unbind(0))

@@ -24,6 +24,7 @@ from windlass.nn.recurrence import Stack, StackState, run
 
 LONGEST = 200
 """Steps of a text that are read: the work grows with their square."""
+_NUMBERS = 16_000_000  # in memory at once
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Reading:
         """How many steps there are."""
         return self.inputs.size(0)
 
+    @property
+    def block(self) -> int:
+        """How many rows to unroll at once, for the sake of memory."""
+        return max(1, _NUMBERS // (self.steps * self.cell.size * 8 * self.cell.parts))
+
     def unroll(self, rows: int = 1, cut: Collection[int] = ()) -> list[CellState]:
         """Every state s_0 .. s_S, in `rows` equal rows, as nodes of a graph: each part is a variable of its own.
 
@@ -65,6 +71,19 @@ class Reading:
                 state = tuple(part.view_as(part) for part in new)
                 states.append(state)
         return states
+
+
+def spectral_norm(matrix: Tensor) -> float:
+    """The largest singular value, from the largest eigenvalue of A'A: several times as fast as all singular values.
+
+    >>> round(spectral_norm(torch.diag(torch.tensor([3.0, -4.0], dtype=torch.float64))), 9)
+    4.0
+    """
+    scale = float(matrix.abs().max())
+    if not scale:
+        return 0.0
+    scaled = matrix / scale  # so that a tiny matrix, squared, does not underflow
+    return scale * float(torch.linalg.eigvalsh(scaled @ scaled.t())[-1].clamp(min=0).sqrt())
 
 
 def fresh(

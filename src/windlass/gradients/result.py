@@ -87,9 +87,8 @@ def write(result: Result, path: Path) -> Path:
     Traceback (most recent call last):
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg or .json
     """
+    check_suffix(path)
     suffix = path.suffix.lower()
-    if suffix not in (".png", ".svg", ".json"):
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .svg or .json")
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".json":
         atomic_write(path, (json.dumps(result.to_json(), ensure_ascii=False, indent=1) + "\n").encode())
@@ -103,6 +102,15 @@ def write(result: Result, path: Path) -> Path:
     else:
         figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
     return path
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a file that is neither a picture nor JSON.
+
+    >>> check_suffix(Path("x.PNG"))
+    """
+    if path.suffix.lower() not in (".png", ".svg", ".json"):
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .svg or .json")
 
 
 def style(axes: Axes, title: str, x: str, y: str) -> None:

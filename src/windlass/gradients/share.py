@@ -7,7 +7,7 @@ where the last factor is the immediate derivative: s_{t-k-1} is held fixed. W is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -166,17 +166,25 @@ def share(reading: Reading, truncate: int | None = None, clip: float | None = No
     if reading.upstream is None:
         raise WindlassError(f"{reading.name}: no loss reaches this layer directly: choose the last layer of a stack")
     steps, whole = reading.steps, _autograd(reading)
-    parts = _by_distance(reading, torch.zeros(steps, dtype=torch.long))
-    cut = [] if truncate is None else _by_distance(reading, torch.arange(steps) // truncate)
-    less = torch.stack(cut).sum(0) if cut else None
+    size = (whole @ whole).clamp(min=1e-300)
+    full, portions, truncated = list[float](), list[float](), list[float]()
+    total, less = torch.zeros_like(whole), None if truncate is None else torch.zeros_like(whole)
+    for part in _by_distance(reading, torch.zeros(steps, dtype=torch.long)):
+        full.append(float(part.norm()))
+        portions.append(float(part @ whole / size))
+        total += part
+    if less is not None and truncate is not None:
+        for part in _by_distance(reading, torch.arange(steps) // truncate):
+            truncated.append(float(part.norm()))
+            less += part
     return Share(
         name=reading.name,
-        full=tuple(float(part.norm()) for part in parts),
-        portions=tuple(float(part @ whole / (whole @ whole).clamp(min=1e-300)) for part in parts),
+        full=tuple(full),
+        portions=tuple(portions),
         total=float(whole.norm()),
-        difference=float((torch.stack(parts).sum(0) - whole).abs().max()),
+        difference=float((total - whole).abs().max()),
         truncate=truncate,
-        truncated=tuple(float(part.norm()) for part in cut),
+        truncated=tuple(truncated),
         cosine=None if less is None else float(torch.cosine_similarity(less, whole, 0)),
         truncated_total=None if less is None else float(less.norm()),
         clip=clip,
@@ -197,26 +205,28 @@ def _autograd(reading: Reading) -> Tensor:
     return _flat(reading, found)
 
 
-def _by_distance(reading: Reading, chunk: Tensor) -> list[Tensor]:
-    """G_k for every k, from pairs of steps that are in the same chunk; `chunk` (S,) says in which one a step is."""
+def _by_distance(reading: Reading, chunk: Tensor) -> Iterator[Tensor]:
+    """G_k for every k from 0, from pairs of steps in the same chunk; `chunk` (S,) says in which one a step is."""
     cell, steps, upstream = reading.cell, reading.steps, reading.upstream
     assert upstream is not None
     parameters = list(cell.parameters())
-    states = reading.unroll(steps)  # row r is for the loss of step r
-    losses = torch.stack([state[0][r] for r, state in enumerate(states[1:])])
-    nodes = [part for state in states[1:] for part in state]
-    with disabled():
-        found = torch.autograd.grad((losses * upstream).sum(), nodes, allow_unused=True)
+    blocks = []
+    for rows in torch.arange(steps).split(reading.block):  # row r is for the loss of step r
+        states = reading.unroll(len(rows))
+        losses = torch.stack([states[r + 1][0][n] for n, r in enumerate(rows.tolist())])
+        nodes = [part for state in states[1:] for part in state]
+        with disabled():
+            found = torch.autograd.grad((losses * upstream[rows]).sum(), nodes, allow_unused=True)
         filled = [torch.zeros_like(node) if g is None else g for node, g in zip(nodes, found, strict=True)]
-        reached = torch.stack(filled).unflatten(0, (steps, cell.parts))  # (S, parts, S, H): d E_r / d s_i at [i, :, r]
+        blocks.append(torch.stack(filled).detach())
+    reached = torch.cat(blocks, 1).unflatten(0, (steps, cell.parts))  # (S, parts, S, H): d E_r / d s_i at [i, :, r]
+    states = reading.unroll()
+    with disabled():
         before = tuple(torch.stack([state[p][0].detach() for state in states[:-1]]) for p in range(cell.parts))
         after = cell.step(cell.project(reading.inputs), before, cell.products())  # all steps at once, as rows
-        parts = []
-        for k in range(steps):
-            here, there = torch.arange(steps - k), torch.arange(k, steps)
-            kept = reached[here, :, there] * (chunk[here] == chunk[there])[:, None, None]  # (S - k, parts, H)
-            cotangents = [torch.cat([kept[:, p], kept.new_zeros(k, cell.size)]) for p in range(cell.parts)]
-            parts.append(_flat(reading, torch.autograd.grad(
-                after, parameters, cotangents, retain_graph=True, allow_unused=True
-            )))  # fmt: skip
-    return parts
+    for k in range(steps):
+        here, there = torch.arange(steps - k), torch.arange(k, steps)
+        kept = reached[here, :, there] * (chunk[here] == chunk[there])[:, None, None]  # (S - k, parts, H)
+        cotangents = [torch.cat([kept[:, p], kept.new_zeros(k, cell.size)]) for p in range(cell.parts)]
+        found = torch.autograd.grad(after, parameters, cotangents, retain_graph=True, allow_unused=True)
+        yield _flat(reading, found)

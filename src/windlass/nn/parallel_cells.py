@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal, Self, final
+from typing import Literal, final
 
 import torch
 from pydantic import Field
@@ -158,11 +158,6 @@ class SRU(ParallelCell):
 
         kind: Literal["sru"] = "sru"
         peepholes: bool = Field(True, description="let the gates see the cell: v_f and v_r")
-
-        @classmethod
-        def tiny(cls) -> tuple[Self, ...]:
-            """Also without peepholes."""
-            return cls(), cls(peepholes=False)
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, [size] * 4)  # f, r, W x, W_s x

@@ -52,11 +52,6 @@ class SLSTM(Cell):
 
         kind: Literal["slstm"] = "slstm"
 
-        @classmethod
-        def tiny(cls) -> tuple[Self, ...]:
-            """Also without biases."""
-            return cls(), cls(bias=False)
-
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options)  # gates in the order f, o, i, z
         if self.bias is not None:
