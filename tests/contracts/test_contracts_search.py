@@ -21,6 +21,10 @@ def found(m, given, way, nbest=3):
         return search([Member(m.head, m.encode(given), given)], SearchRequest(options, nbest, given.keys))
 
 
+def attends(m):
+    return Gives("model.decoder.context weights") in m.head.options.declare("model.decoder")
+
+
 def penalty(options):
     return options.length_penalty if isinstance(options, Beam) else 0.0
 
@@ -50,7 +54,7 @@ def test_a_searchs_score_and_weights_are_those_of_forcing_what_it_found(name):
                 assert (h.ids, h.finished) == (again.ids, again.finished), way
                 assert h.logprobs == pytest.approx(again.logprobs, abs=1e-10), way
                 assert h.score == pytest.approx(again.score / len(ids) ** penalty(options), abs=1e-10), way
-                assert (h.weights is None) == (again.weights is None) == (m.head.attention is None), way
+                assert (h.weights is not None) == (again.weights is not None) == attends(m), way
                 if h.weights is not None:
                     assert close(h.weights[:, : again.weights.size(1)], again.weights), way
 
@@ -87,7 +91,7 @@ def test_output_does_not_depend_on_the_batch(name):
 @every
 def test_attention_sums_to_one_over_real_places_and_is_zero_on_padding(name):
     m, given = model(name), batch()
-    if Gives("model.decoder.context weights") not in m.head.options.declare("model.decoder"):
+    if not attends(m):
         pytest.skip("no attention")
     lists = [found(m, given, way) for way in SEARCHES]
     memory = m.encode(given)
