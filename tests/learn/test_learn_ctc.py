@@ -48,7 +48,8 @@ def test_letters_are_pronounced_and_every_phoneme_points_at_its_letter():
     assert first < second
 
 
-def test_tones_are_written_down_repeats_too(tmp_path):
+def test_tones_are_written_down_repeats_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("WINDLASS_CACHE", str(tmp_path / "features"))
     chance = np.random.default_rng(6)
     texts = ["".join(chance.choice([*PITCHES], chance.integers(2, 5))) for _ in range(240)]
     rows = [(sound(tmp_path / f"{n}.wav", text, chance), text) for n, text in enumerate(texts)]
