@@ -14,6 +14,7 @@ import argparse
 import tarfile
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -63,6 +64,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=120, help="the longest training")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument(
+        "--also", type=Path, nargs="*", default=[], help="with --test: models for an ensemble with attention"
+    )
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -74,20 +78,33 @@ def main() -> None:
     for row in rows:
         print(row)
     if options.test:
-        score_test(options.runs, folder, rows, options.settings)
+        score_test(options.runs, folder, rows, options.also, options.settings)
 
 
-def score_test(runs: Path, folder: Path, rows: list[dict[str, Any]], settings: list[str]) -> None:
+def bleu(metrics: dict[str, float]) -> float:
+    """The mean of BLEU-1 to BLEU-4."""
+    return fmean(metrics[f"bleu_{n}"] for n in (1, 2, 3, 4))
+
+
+def score_test(runs: Path, folder: Path, rows: list[dict[str, Any]], also: list[Path], settings: list[str]) -> None:
     """Score on test with the search that does best on dev."""
+    systems = {row["kind"]: [runs / row["kind"]] for row in rows}
+    if also:
+        rows.append({"kind": "ensemble"})
+        systems["ensemble"] = [runs / "attention", *also]
+    limits = {"unknown": False, "length_factor": 0, "length_plus": 40}
+    searches = [
+        Beam(size=5, length_penalty=penalty, block_ngrams=block, **limits)
+        for penalty in (0.1, 0.3, 0.5, 0.7)
+        for block in (0, 3)
+    ]
     for row in rows:
-        bundle = Bundle.load(runs / row["kind"])
-        held = {part: read_examples(bundle.recipe, folder / f"{part}.jsonl").examples for part in ("dev", "test")}
-        limits = {"unknown": False, "length_factor": 0, "length_plus": 40}
-        searches = [Beam(size=5, length_penalty=penalty, **limits) for penalty in (0.3, 0.5, 0.7, 0.9)]
-        scored = [(evaluate([bundle], held["dev"], search).metrics["bleu_4"], n) for n, search in enumerate(searches)]
+        bundles = [Bundle.load(path) for path in systems[row["kind"]]]
+        held = {part: read_examples(bundles[0].recipe, folder / f"{part}.jsonl").examples for part in ("dev", "test")}
+        scored = [(bleu(evaluate(bundles, held["dev"], search).metrics), n) for n, search in enumerate(searches)]
         best = searches[max(scored)[1]]
         row["search"] = best.model_dump()
-        row["test"] = evaluate([bundle], held["test"], best).metrics
+        row["test"] = evaluate(bundles, held["test"], best).metrics
         print(row["kind"], row["search"], row["test"], flush=True)
     cheap = load_baseline(runs / rows[0]["kind"])
     assert cheap is not None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import tempfile
 import time
@@ -77,11 +78,28 @@ def trees(scratch: Path) -> dict[str, Any]:
     return {"train": [str(scratch / "train.trees")], "dev": str(scratch / "dev.trees")}
 
 
+def services(scratch: Path) -> dict[str, Any]:
+    """What the user of a dialog says, and which services it is about."""
+    for part in ("train", "dev"):
+        with gzip.open(data("dialog/sgd") / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
+            dialogs = [json.loads(line) for line in file]
+        rows = (
+            " ".join(text for speaker, text in dialog["turns"] if speaker == "U")
+            + "\t"
+            + ",".join(sorted({name.split("_")[0] for name in dialog["services"]}))
+            for dialog in dialogs
+        )
+        (scratch / f"{part}.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return {"train": [str(scratch / "train.tsv")], "dev": str(scratch / "dev.tsv")}
+
+
 _sick = files("entailment/sick", "SICK_train.txt.gz", "SICK_trial.txt.gz")
 PARTS: dict[str, tuple[str, Callable[[Path], dict[str, Any]], dict[str, Any]]] = {
     "classify": ("classify", files("classification/trec6", "TREC.train.all.gz"), {"format": "labelled"}),
     "tag": ("tag", files("tagging/UD_English-EWT", "en_ewt-ud-train.conllu.gz", "en_ewt-ud-dev.conllu.gz"), {}),
     "names": ("tag", files("tagging/wnut17", "wnut17train.conll", "emerging.dev.conll"), {}),
+    "multilabel": ("multilabel", services, {"header": "no"}),
+    "regress": ("regress", files("headlines/acl_titles", "train.jsonl.gz"), {"source": "title", "target": "year"}),
     "pronounce": ("pronounce", files("g2p/sigmorphon2020", "train/ice_train.tsv", "dev/ice_dev.tsv"), {}),
     "transliterate": ("transliterate", names, {}),
     "entail": ("entail", _sick, {**SICK, "target": "entailment_judgment"}),
@@ -152,6 +170,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[100, 300, 1000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--measured", action="store_true", help="only what was measured before: nothing is trained")
     parser.add_argument("--write", action="store_true", help="write the result")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -160,6 +179,8 @@ def main() -> None:
         for size in options.sizes:
             for seed in options.seeds:
                 out = options.runs / f"{name}-{size}-{seed}"
+                if options.measured and not out.with_name(f"{out.name}.row.json").exists():
+                    continue
                 rows.append(once(out, partial(measure, name, size, seed, out, options.settings)))
     for row in rows:
         print(

@@ -35,7 +35,7 @@ from windlass.training.observe import Silent
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 TASKS = {"digits": "classify-sound", "strings": "transcribe"}
-STRINGS = {"train": 2000, "dev": 200, "test": 300}
+STRINGS = {"train": 5000, "dev": 200, "test": 300}
 
 
 def recordings(runs: Path) -> Path:

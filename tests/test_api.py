@@ -9,7 +9,7 @@ import pytest
 
 import windlass
 from toy import SMALL, reversals
-from windlass.core.errors import DataError, RecipeError, WindlassError
+from windlass.core.errors import DataError, RecipeError
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.inference.predict import predict
 
@@ -108,24 +108,25 @@ def test_an_ensemble_needs_one_vocabulary(model):
         predict([model.bundle, other.bundle], ["ab"])
 
 
-def test_a_model_without_attention_explains_itself_as_data_only(tmp_path):
+def test_a_model_without_attention_explains_itself_by_gradients(tmp_path):
     parts = {"model.decoder.context": "summary", "train.epochs": 1}
     model = windlass.fit(reversals()[:60], task="text", settings=SMALL | parts, quiet=True)
-    with pytest.raises(WindlassError, match="has no attention to draw"):
-        model.explain("abc", tmp_path / "a.png")
+    model.explain("abc", tmp_path / "a.html")
+    assert "integrated gradients" in (tmp_path / "a.html").read_text()
     model.explain("abc", tmp_path / "a.json")
     assert json.loads((tmp_path / "a.json").read_text())["attention"] is None
 
 
 @pytest.mark.parametrize(("task", "targets"), [("regress", "12"), ("multilabel", ("x,y", "x")), ("classify", "xy")])
-def test_a_head_without_attention_says_what_to_set_and_one_with_it_is_drawn(tmp_path, task, targets):
+def test_a_head_is_drawn_with_attention_and_without(tmp_path, task, targets):
     pairs = [("a b", targets[0]), ("b c", targets[1])] * 4
     sizes = {"train.epochs": 1, "model.encoder.size": 8, "train.processes": 1}
     windlass.fit(pairs, pairs, task=task, settings=sizes, quiet=True).explain("a b", tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
     model = windlass.fit(pairs, pairs, task=task, settings=sizes | {"model.head.pool": "max"}, quiet=True)
-    with pytest.raises(WindlassError, match=r"train one with --set model\.head\.pool=attention"):
-        model.explain("a b", tmp_path / "b.png")
+    prediction = model.explain("a b", tmp_path / "b.html")
+    assert prediction.attention is None
+    assert "Integrated gradients" in (tmp_path / "b.html").read_text()
 
 
 def test_files_and_pairs_train_the_same_model(tmp_path):

@@ -206,7 +206,7 @@ def test_explain_can_look_at_a_given_target(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["abc", "--out", "a.gif"], "name it .png, .html or .json"),
+        (["abc", "--out", "a.gif"], "name it .png, .svg, .html or .json"),
         (["", "--out", "a.png"], "blank text"),
         (["abc", "--out", "a.png", "--target", " "], "blank target"),
         (["abc", "--out", "a.png", "--target", "c", "--beam", "2"], "no use where the target is given"),

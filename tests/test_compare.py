@@ -9,12 +9,15 @@ import pytest
 
 from command import TINY, refused, windlass
 from windlass import compare
+from windlass.bundle import Bundle
 from windlass.comparing import trial as trials
 from windlass.comparing.candidates import candidates, parse_vary
 from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison, Spread
 from windlass.comparing.trial import FailedTrial, Trial
-from windlass.core.errors import RecipeError, WindlassError
+from windlass.core.errors import DataError, RecipeError, WindlassError
+from windlass.experiment.data import as_data
+from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Step
 
@@ -241,3 +244,29 @@ def test_recipes_by_name_are_compared_from_python(tiny_data: Path):
         compare(recipes, settings={"train.epochs": 2})
     with pytest.raises(RecipeError):
         parse_vary("=1")
+
+
+# -- by length
+
+
+def test_scores_by_length_are_those_of_the_examples_of_that_length(tmp_path: Path):
+    pairs = [(text, text[::-1]) for text in ("ab", "ba", "aa", "abba", "baab", "bbbb", "aaab")]
+    small = {"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8, "search": "greedy"}
+    found = compare(
+        train=pairs, dev=pairs, task="text", vary={"model.encoder.cell": ["gru", "rnn"]}, settings=small, seeds=1,
+        out=tmp_path, quiet=True, by="length",
+    )  # fmt: skip
+    (lengths,) = found.lengths
+    assert (lengths.ranges, lengths.examples) == (((3, 3), (5, 5)), (3, 4))  # with the end mark
+    data = as_data(pairs, pairs[3:], compose("text", None))
+    long = evaluate([Bundle.load(tmp_path / "runs" / "gru" / "1")], data.dev)
+    assert lengths.scores["gru"][0][1] == long.metrics["cer"]
+    assert "3 (3)" in found.markdown()
+    assert found.draw_lengths(tmp_path / "lengths.png").stat().st_size > 5000
+
+
+def test_what_has_no_length_is_refused(tmp_path: Path):
+    assert "the only choice is length" in refused("compare", "--task", "text", "--by", "size", "--out", tmp_path / "o")
+    with pytest.raises(DataError, match="all sources have the same length"):
+        compare(train=[("ab", "b")] * 4, dev=[("ab", "b")] * 2, task="text", by="length", quiet=True, seeds=1,
+                settings={"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8})  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shlex
@@ -17,7 +18,7 @@ from windlass.cli import app
 from windlass.recipe import compose
 
 ROOT = Path(__file__).parent.parent
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "lectures").glob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -74,6 +75,13 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
     space: dict[str, object] = {"__name__": "page"}
     for block in blocks(page, "python"):
         exec(compile(block, name(page), "exec"), space)
+
+
+@pytest.mark.parametrize("page", [p for p in GUIDES if p.parent.name == "lectures" and p.stem != "README"], ids=name)
+def test_a_notebook_is_its_page(page: Path) -> None:
+    cells = runpy.run_path(str(ROOT / "docs" / "make_notebooks.py"))["cells"]
+    held = json.loads(page.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [(c["cell_type"], c["source"]) for c in held] == cells(page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

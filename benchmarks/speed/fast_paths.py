@@ -59,7 +59,12 @@ def plain_loss(
 
 def plain_tanh() -> ExitStack:
     stack = ExitStack()
-    for module in ("windlass.nn.cells", "windlass.heads.text", "windlass.heads.fast.inference", f"{FAST}.recurrence"):
+    for module in (
+        "windlass.nn.cells",
+        "windlass.heads.recurrent",
+        "windlass.heads.fast.inference",
+        f"{FAST}.recurrence",
+    ):
         stack.enter_context(patch(f"{module}.tanh", torch.tanh))
     for module in ("windlass.nn.attention", f"{FAST}.recurrence", f"{FAST}.decoder"):
         stack.enter_context(patch(f"{module}.tanh_", torch.tanh_))
@@ -70,7 +75,7 @@ def nothing(*_: Any, **__: Any) -> None:
     """Offers no fast path."""
 
 
-NOT_FUSED = partial(patch, "windlass.heads.text.TextHead.fused", nothing)
+NOT_FUSED = partial(patch, "windlass.heads.recurrent.RecurrentDecoder.fused", nothing)
 NO_TORCH_LSTM = partial(patch, f"{FAST}.torch_lstm.suits", nothing)
 STEPS = partial(patch, "windlass.nn.cells.Cell.fused", nothing)
 NO_ONEDNN = partial(patch.object, onednn, "works", nothing)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from windlass.baseline import AnyBaseline, load_baseline, save_baseline
@@ -16,10 +17,10 @@ from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
 from windlass.core.errors import BundleError, DataError
 from windlass.core.records import Prediction
-from windlass.data.examples import Value
+from windlass.data.examples import Example, Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.sides import CellError
-from windlass.decoding.options import Sample, SearchOptions
+from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -36,9 +37,17 @@ from windlass.experiment.data import (
 from windlass.experiment.recognise import adapt_tokens, compose_for, in_python, recognise_frame
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain, shown
+from windlass.explain.beam import BeamTree, beam_tree, draw_beam
+from windlass.explain.coloured import draw_rows
+from windlass.explain.gates import Trace, gate_rows, traces
+from windlass.explain.saliency import Method, Saliency, attends, draw_saliency, saliency
+from windlass.explain.units import Found, excerpt
+from windlass.explain.units import units as find_units
+from windlass.explain.what_if import Matrix, draw_what_if, what_if
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.inference.generate import generate
+from windlass.inference.importance import AttentionReport, attention_report
 from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
@@ -161,6 +170,24 @@ class Trained:
         second: Column = None,
     ) -> Evaluation:
         """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning."""
+        bundles, examples = self._examples(data, source, target, second)
+        return evaluate(bundles, examples, search)
+
+    def attention_report(
+        self,
+        data: str | Path | Rows,
+        most: int = 100,
+        source: Column = None,
+        target: Column = None,
+        second: Column = None,
+    ) -> AttentionReport:
+        """Compare attention with leave-one-out importance on at most `most` examples, under forced decoding."""
+        bundles, examples = self._examples(data, source, target, second)
+        return attention_report(bundles[0], examples, most)
+
+    def _examples(
+        self, data: str | Path | Rows, source: Column, target: Column, second: Column
+    ) -> tuple[list[Bundle], Sequence[Example]]:
         columns = {"source": source, "target": target, "second": second}
         if isinstance(data, str | Path):
             result = read_examples(with_columns(self.bundle.recipe, columns), data)
@@ -168,16 +195,75 @@ class Trained:
             frame = as_frame(data, "data")
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):
-            warnings.warn(skipped, stacklevel=2)
-        bundles, examples = prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
-        return evaluate(bundles, examples, search)
+            warnings.warn(skipped, stacklevel=3)
+        return prepare_sources([self.bundle], result.examples, lambda text: None, warnings.warn)
 
     def explain(self, text: Value, path: str | Path | None = None, target: str | None = None) -> Prediction:
-        """Predict with attention, or explain `target`; with a path, draw it as .png, .html or .json."""
+        """Predict with attention, or explain `target`; with a path, draw it as .png, .svg, .html or .json.
+
+        What a model without attention rests on is drawn by integrated gradients.
+        """
         prediction = explain(self.bundle, text, target)
-        if path is not None:
+        if path is not None and not attends(prediction) and Path(path).suffix.lower() != ".json":
+            self.saliency(text, path, target)
+        elif path is not None:
             draw([prediction], Path(path), over=[shown(self.bundle, text)])
         return prediction
+
+    def saliency(
+        self, text: Value, path: str | Path | None = None, target: str | None = None, method: Method = "integrated"
+    ) -> Saliency:
+        """Attribute an output to the places of the input by gradients; with a path, draw it."""
+        found = saliency(self.bundle, text, target, method)
+        if path is not None:
+            draw_saliency(found, Path(path), shown(self.bundle, text))
+        return found
+
+    def beam(
+        self, text: Value, path: str | Path | None = None, search: Beam | None = None, prefix: str = ""
+    ) -> BeamTree:
+        """Return the tree of a beam search; with a path, draw it."""
+        tree = beam_tree(self.bundle, text, search, prefix)
+        if path is not None:
+            draw_beam(tree, Path(path))
+        return tree
+
+    def what_if(
+        self,
+        text: Value,
+        path: str | Path | None = None,
+        instead: Value | None = None,
+        prefix: str = "",
+        attention: Matrix | None = None,
+    ) -> tuple[Prediction, Prediction]:
+        """Predict as it is, and with another input, a given beginning of the output, or given attention (rows over the
+        places of the input); with a path, draw both side by side."""
+        found = what_if(self.bundle, text, instead, prefix, attention)
+        if path is not None:
+            inputs = [text, text if instead is None else instead]
+            draw_what_if(self.bundle, inputs, found, Path(path), ("as it is", "what if"))
+        return found
+
+    def gates(
+        self,
+        text: Value,
+        path: str | Path | None = None,
+        target: str | None = None,
+        units: Sequence[int] = (),
+        layer: str | None = None,
+    ) -> list[Trace]:
+        """Return states and gates of every recurrent layer over an input; with a path, draw some units."""
+        found = traces(self.bundle, text, target)
+        if path is not None:
+            draw_rows(gate_rows(found, units, layer), Path(path), shorten(str(text), 90))
+        return found
+
+    def units(self, texts: Sequence[Value], path: str | Path | None = None, best: int = 1) -> list[Found]:
+        """Find recurrent units that follow events of texts; with a path, draw those that do over some text."""
+        found, traced = find_units(self.bundle, texts, best)
+        if path is not None:
+            draw_rows(excerpt([one for one in found if one.nameable] or found[:1], traced), Path(path))
+        return found
 
     def save(self, folder: str | Path) -> None:
         """Save the model to a new folder."""

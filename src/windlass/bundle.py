@@ -117,7 +117,8 @@ def network(recipe: Recipe, sides: Sides) -> Model:
     7
     """
     source, target = sides.source, sides.target
-    return build(recipe.model, recipe.loss, source.sizes, len(target), target.transitions, source.front())
+    front, outside = source.front(), target.outside
+    return build(recipe.model, recipe.loss, source.sizes, len(target), target.transitions, front, outside)
 
 
 def check_size(recipe: Recipe, sides: Sides, copies: int = 1) -> None:

@@ -25,6 +25,7 @@ from windlass.commands import (
     recipes,
     score,
     train,
+    units,
 )
 from windlass.commands.shared import app, say
 from windlass.core.errors import WindlassError
@@ -33,7 +34,7 @@ from windlass.core.version import __version__
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    *(train, evaluate, predict, score, generate, chat, explain, gradients),
+    *(train, evaluate, predict, score, generate, chat, explain, units, gradients),
     *(info, compare, distance, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""

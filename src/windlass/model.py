@@ -16,8 +16,8 @@ from windlass.encoders.base import Encoder, VocabularySizes
 from windlass.encoders.kinds import EncoderOptions
 from windlass.encoders.text import RecurrentEncoder
 from windlass.heads.base import AllowedTransitions, Head, LossOptions, Wiring
-from windlass.heads.kinds import HeadOptions, WritingOptions
-from windlass.heads.options import TextHeadOptions
+from windlass.heads.kinds import DecoderOptions, HeadOptions, WritingOptions
+from windlass.heads.recurrent import RecurrentDecoder
 
 
 class ModelOptions(Options):
@@ -29,17 +29,17 @@ class ModelOptions(Options):
 
     encoder: EncoderOptions = RecurrentEncoder.Options()
     head: HeadOptions = Field(WritingOptions(), description="predicts the target; must fit its kind")
-    decoder: TextHeadOptions | None = Field(None, description="of a text head; other heads have none")
+    decoder: DecoderOptions | None = Field(None, description="of a text head; other heads have none")
     tie: Literal["none", "target", "all"] = Field(
         "none", description="tie the decoder's input and output embeddings (target), and the encoder's too (all)"
     )
 
     @field_validator("decoder")
     @classmethod
-    def _with_decoder(cls, decoder: TextHeadOptions | None, info: ValidationInfo) -> TextHeadOptions | None:
+    def _with_decoder(cls, decoder: DecoderOptions | None, info: ValidationInfo) -> DecoderOptions | None:
         head = info.data.get("head")
         if decoder is None and head is not None and Gives("model.head writing") in head.declare("model.head"):
-            return TextHeadOptions()
+            return RecurrentDecoder.Options()
         return decoder
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -111,11 +111,12 @@ def build(
     target_vocabulary: int,
     allowed: AllowedTransitions | None = None,
     front: nn.Module | None = None,
+    outside: int | None = None,
 ) -> Model:
     """Build a model from a recipe's options.
 
     `source_vocabulary` is a size, or one per named input; `allowed` holds the tag transitions that may occur; `front`
-    are trained layers that the source brings along, such as the last blocks of a CNN.
+    are trained layers that the source brings along, such as the last blocks of a CNN; `outside` is the tag O, if there.
 
     >>> model = build(ModelOptions(), LossOptions(), source_vocabulary=20, target_vocabulary=30)
     >>> model.head.output.weight.shape[0]
@@ -142,6 +143,7 @@ def build(
         tied=options.tie != "none",
         embedding=shared,
         allowed=allowed,
+        outside=outside,
         prefix=encoder.prefix,
     )
     return Model(encoder, options.head.build(wiring), loss)

@@ -17,7 +17,9 @@ from windlass.core.records import Batch, Padded
 from windlass.data.sides import SourceOptions
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.encoders.kinds import EncoderOptions
-from windlass.heads.options import ContextOptions, ReadoutOptions, TextHeadOptions
+from windlass.heads.kinds import DecoderOptions
+from windlass.heads.options import ContextOptions, ReadoutOptions
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.model import LossOptions, Model, ModelOptions, build
 from windlass.nn.attention import AttentionOptions
 from windlass.nn.cells import CellOptions
@@ -97,7 +99,12 @@ CELLS = parts(CellOptions)
 SCORES = parts(AttentionOptions)
 READOUTS = parts(ReadoutOptions)
 ENCODERS = {name: plain(encoder) for name, encoder in parts(EncoderOptions).items()}
-STARTS = get_args(TextHeadOptions.model_fields["start"].annotation)
+TRANSFORMERS = {
+    name: {**decoder.model_dump(), "embedding": TABLE}
+    for name, decoder in parts(DecoderOptions).items()
+    if name.startswith("transformer")
+}
+STARTS = get_args(RecurrentDecoder.Options.model_fields["start"].annotation)
 
 
 def started(encoder: dict[str, Any], decoder: dict[str, Any], first: int = 0) -> dict[str, Any] | None:
@@ -171,6 +178,10 @@ def _variants() -> dict[str, dict[str, Any]]:
     projected = {"kind": "attention", "score": {"kind": "bilinear", "keys": 3, "values": 4}}
     found |= {
         "no feedback": {"decoder": {"feedback": False, "context": "none", "start": "summary"}},
+        "no feedback, prefix": {
+            "encoder": {"kind": "prefix"},
+            "decoder": {"feedback": False, "context": "none", "start": "learned"},
+        },
         "no feedback, summary": {"decoder": {"feedback": False, "context": "summary"}},
         "no feedback, attention": {"decoder": {"feedback": False, "context": additive, "embedding": None}},
         "projected values": {"decoder": {"context": projected}},
@@ -203,6 +214,18 @@ def _variants() -> dict[str, dict[str, Any]]:
         "copying projected values, step by step": {"decoder": {"context": projected, "copying": True, "cell": "rnn"}},
         "copying tied": {"decoder": {"readout": {"kind": "deep", "size": E}, "copying": True}, "tie": "all"},
     }
+    for name, decoder in TRANSFORMERS.items():
+        found[name] = {"decoder": decoder}
+        found[f"{name} - prefix"] = {"encoder": {"kind": "prefix"}, "decoder": {**decoder, "context": "none"}}
+    usual, after, turned, _ = TRANSFORMERS.values()
+    found["transformer to transformer"] = {"encoder": ENCODERS["attention"], "decoder": turned}
+    tied = {**usual, "embedding": {"kind": "learned", "size": H}}
+    found |= {
+        "transformer copying": {"decoder": {**usual, "copying": True}},
+        "transformer copying after": {"decoder": {**after, "copying": True}},
+        "transformer tied": {"decoder": tied, "tie": "target"},
+        "transformer tied all": {"decoder": tied, "tie": "all", "sizes": {"embedding": tied["embedding"]}},
+    }
     for connect in ("residual", "highway"):
         stack = {"layers": 2, "connect": connect}
         found[connect] = {"encoder": stack, "decoder": {**stack, "start": "summary"}}
@@ -229,9 +252,10 @@ def model_options(name: str) -> ModelOptions:
         given = {"kind": "recurrent", "cell": "gru", "size": H, "embedding": sizes.get("embedding", TABLE)}
         encoder = {**given, **encoder}
     mine = {"kind": "learned", "size": sizes.get("decoder_embedding", E)}
-    decoder = {"cell": "gru", "size": H, "embedding": mine, "context": PREVIOUS["context"]}
-    decoder |= spec.get("decoder", {})
-    if not decoder.get("feedback", True):
+    decoder = spec.get("decoder", {})
+    if "kind" not in decoder:
+        decoder = {"cell": "gru", "size": H, "embedding": mine, "context": PREVIOUS["context"], **decoder}
+    if not decoder.get("feedback", True) and encoder["kind"] != "prefix":
         decoder.pop("embedding")
     return ModelOptions.model_validate({"encoder": encoder, "decoder": decoder, "tie": spec.get("tie", "none")})
 

@@ -35,7 +35,16 @@ def test_what_is_read_for_a_search_is_what_is_read_in_training(name):
 
 @pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 @pytest.mark.parametrize(
-    "name", ["gru - attention", "lstm - none", "two layers", "residual", "one way", "gru bias=False - none"]
+    "name",
+    [
+        "gru - attention",
+        "lstm - none",
+        "two layers",
+        "residual",
+        "one way",
+        "gru bias=False - none",
+        "attention encoder - summary",
+    ],
 )
 def test_in_float32_it_is_the_same_within_a_tolerance_and_in_8_bits_nearly(name):
     m = fresh(name).float()

@@ -19,7 +19,8 @@ from windlass.data.sides import SourceOptions
 from windlass.encoders.kinds import EncoderOptions
 from windlass.experiment.data import sides_of
 from windlass.heads.kinds import HeadOptions
-from windlass.heads.options import ContextOptions, TextHeadOptions
+from windlass.heads.options import ContextOptions
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.model import build
 from windlass.recipe import Recipe, default, merge, parse
 from windlass.tasks import TASKS
@@ -31,7 +32,7 @@ SOURCES: dict[str, list[dict[str, Any]]] = {kind: [{}] for kind in members(Sourc
 }
 LETTERS = {"spelling": {"kind": "convolution", "embedding": 4, "size": 4}}
 USUAL = {task: default(task) for task in TASKS}
-STARTS = get_args(TextHeadOptions.model_fields["start"].annotation)
+STARTS = get_args(RecurrentDecoder.Options.model_fields["start"].annotation)
 MEND = re.compile(r"\b(set|use|leave|change|name)\b")
 
 
@@ -71,7 +72,9 @@ def outcome(task: str, source: int, encoder: str, letters: bool, head: str, star
     model: dict[str, Any] = {"encoder": {"kind": encoder, **(LETTERS if letters else {})}, "head": head}
     if pooled:  # its states are one: the question and the picture together
         model["head"] = {"kind": head, "pool": "summary"}
-    if start:
+    if start == "transformer":
+        model["decoder"] = {"kind": "transformer", "context": context, "size": 8, "hidden": 8}
+    elif start:
         model["decoder"] = {"start": start, "context": context}
     joint = "joint" if given == usual["target"] else "separate"
     content = {key: usual[key] for key in ("task", "data", "target")} | {"source": given, "vocabulary": joint}
@@ -105,6 +108,18 @@ def test_a_start_and_a_context_fit_an_encoder_or_what_to_set_is_told(encoder, st
     for task in by_source.values():
         for said in outcomes(task, encoder, "text", start, context):
             assert not said or MEND.search(said), said
+
+
+@pytest.mark.parametrize("context", ["attention", "none"])
+@pytest.mark.parametrize("encoder", members(EncoderOptions))
+def test_a_transformer_decoder_fits_an_encoder_or_what_to_set_is_told(encoder, context):
+    by_source = {task.sources[0]: name for name, task in TASKS.items() if task.target == "text"}
+    found = [o for task in by_source.values() for o in outcomes(task, encoder, "text", "transformer", context)]
+    assert all(not said or MEND.search(said) for said in found)
+    if (context == "none") != (encoder in ("none", "prefix")):  # a memory that is not seen, or none to see
+        assert "" not in found
+    elif encoder not in ("prefix", "pair", "question"):  # these are for tasks that are not tried here
+        assert "" in found
 
 
 @pytest.mark.parametrize("encoder", members(EncoderOptions))

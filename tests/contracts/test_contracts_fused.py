@@ -9,8 +9,7 @@ import torch
 from contract_parts import READOUTS
 
 from windlass.core.records import Batch, Padded
-from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import decode
+from windlass.heads.recurrent import RecurrentDecoder, decode
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.cells import GRU, LSTM
@@ -74,7 +73,14 @@ def test_fused_equals_step_by_step(kind, mask, reverse):
 
 
 @pytest.mark.parametrize(
-    "options", [LSTM.Options(peepholes=True), LSTM.Options(output="sigmoid"), GRU.Options(reset="before")]
+    "options",
+    [
+        LSTM.Options(peepholes=True),
+        LSTM.Options(output="sigmoid"),
+        LSTM.Options(candidate="sigmoid"),
+        GRU.Options(reset="before"),
+        GRU.Options(candidate="sigmoid"),
+    ],
 )
 def test_what_is_not_fused_says_so(options):
     cell = options.build(I, H)
@@ -92,7 +98,7 @@ def gradients(model, batch, monkeypatch, by_steps):
     """The loss and all gradients, with fast paths or without; and whether a fused decoder was run."""
     runs = []
     with monkeypatch.context() as patch, fast.disabled() if by_steps else nullcontext():
-        patch.setattr("windlass.heads.text.decode", lambda decoder: runs.append(1) or decode(decoder))
+        patch.setattr("windlass.heads.recurrent.decode", lambda decoder: runs.append(1) or decode(decoder))
         torch.manual_seed(6)  # locked masks are drawn alike
         scored = model(batch)
         found = torch.autograd.grad(scored.mean, list(model.parameters()), allow_unused=True)
@@ -184,7 +190,7 @@ def test_the_usual_decoder_fused_equals_its_steps_with_supervised_attention_too(
 def test_a_decoder_without_feedback_is_fused_too(monkeypatch):
     options = ModelOptions(
         encoder={"kind": "recurrent", "size": 4},
-        decoder=TextHeadOptions(size=H, feedback=False, context={"kind": "attention", "input_feeding": True}),
+        decoder=RecurrentDecoder.Options(size=H, feedback=False, context={"kind": "attention", "input_feeding": True}),
     )
     assert same(build(options, LossOptions(), 12, 12).double(), pairs(), monkeypatch)
 

@@ -41,7 +41,8 @@ FIRST = {name: head for name, head in HEADS.items() if " " not in name}
 
 def recipe_of(head: Any, encoder: dict[str, Any]) -> Recipe | None:
     """The recipe of the first task that the two fit."""
-    tasks = (name for name, task in TASKS.items() if task.target == head.kind)
+    gives = {head.kind} | {name for name in TARGETS if Gives(f"model.head: {name}") in head.declare("model.head")}
+    tasks = (name for name, task in TASKS.items() if task.target in gives)
     return next(filter(None, (fitting(task, {"head": head, "encoder": encoder}) for task in tasks)), None)
 
 
@@ -55,6 +56,8 @@ def _variants() -> dict[str, Recipe]:
         for kind, encoder in ENCODERS.items():
             summary = head.model_copy(update={"pool": Summary.Options()}) if "pool" in type(head).model_fields else head
             found[f"{name} - {kind} encoder"] = recipe_of(head, encoder) or recipe_of(summary, encoder)
+        if head.kind not in TARGETS:  # another way to give a target: every encoder once is enough
+            continue
         for kind, spelling in parts(CharacterEncoderOptions).items():
             found[f"{name} - {kind} spelling"] = recipe_of(head, {**usual, "spelling": spelling})
         for kind, pool in parts(PoolOptions).items() if "pool" in type(head).model_fields else ():
@@ -69,7 +72,7 @@ def _variants() -> dict[str, Recipe]:
     for kind, score in parts(AttentionOptions).items():
         scored = attention.model_copy(update={"score": sized(score, 10, 10)})
         found[f"{kind} score"] = recipe_of(pooled.model_copy(update={"pool": scored}), usual)
-    placed = next(head for head in FIRST.values() if TARGETS[head.kind].per_place)
+    placed = next(head for head in FIRST.values() if head.kind in TARGETS and TARGETS[head.kind].per_place)
     for kind, cell in first_variants(CellOptions).items():
         found[f"{kind} cell"] = recipe_of(placed, {**usual, "cell": cell, "layers": 2})
     return {name: recipe for name, recipe in found.items() if recipe is not None}

@@ -6,7 +6,7 @@ from contract_parts import CELLS, H, V, close
 
 from windlass.core.records import Batch, Padded
 from windlass.data.running import chunk_of
-from windlass.heads.running import force_chunk, run_chunk, score_chunk
+from windlass.heads.running import force_chunk, score_chunk
 from windlass.model import LossOptions, ModelOptions, build
 
 every = pytest.mark.parametrize("cell", CELLS)
@@ -133,6 +133,6 @@ def test_every_parameter_gets_a_gradient(cell):
 
 def test_locked_dropout_keeps_its_mask_within_a_chunk():
     model = made("lstm", dropout=0.5, locked=True).train()
-    dropped = run_chunk(model.head, chunk_of(TEXT, ALL, 0, 12), None)[0] == 0  # (B, T, H)
+    dropped = model.head.run_chunk(chunk_of(TEXT, ALL, 0, 12), None)[0] == 0  # (B, T, H)
     assert dropped.any()
     assert (dropped == dropped[:, :1]).all()

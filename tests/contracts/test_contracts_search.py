@@ -6,6 +6,7 @@ import pytest
 import torch
 from contract_parts import SEARCHES, VARIANTS, batch, close, fresh, model
 
+from windlass.core.fitting import Gives
 from windlass.core.marks import EOS
 from windlass.core.records import Member, Padded
 from windlass.decoding.options import Beam, Greedy
@@ -49,6 +50,7 @@ def test_a_searchs_score_and_weights_are_those_of_forcing_what_it_found(name):
                 assert (h.ids, h.finished) == (again.ids, again.finished), way
                 assert h.logprobs == pytest.approx(again.logprobs, abs=1e-10), way
                 assert h.score == pytest.approx(again.score / len(ids) ** penalty(options), abs=1e-10), way
+                assert (h.weights is None) == (again.weights is None) == (m.head.attention is None), way
                 if h.weights is not None:
                     assert close(h.weights[:, : again.weights.size(1)], again.weights), way
 
@@ -85,7 +87,7 @@ def test_output_does_not_depend_on_the_batch(name):
 @every
 def test_attention_sums_to_one_over_real_places_and_is_zero_on_padding(name):
     m, given = model(name), batch()
-    if m.head.attention is None:
+    if Gives("model.decoder.context weights") not in m.head.options.declare("model.decoder"):
         pytest.skip("no attention")
     lists = [found(m, given, way) for way in SEARCHES]
     memory = m.encode(given)

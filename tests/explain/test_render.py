@@ -137,7 +137,7 @@ def test_a_page_is_whole_in_itself_and_holds_every_label_and_number(tmp_path):
     assert ">क</th>" in page
     assert 'class="mark">end</th>' in page
     assert 'style="--w:75.0" title="क, &lt;: attention 75.0 %"><span>75</span>' in page
-    assert '<caption dir="auto">a &lt;b&gt; &amp; c</caption>' in page
+    assert '<h1 dir="auto">a &lt;b&gt; &amp; c</h1>' in page
     assert "prefers-color-scheme: dark" in page
     assert '"Windlass Devanagari"; src: url(data:font/ttf;base64,' in page
 
@@ -162,7 +162,7 @@ def test_a_sheet_holds_all_its_tables(tmp_path, suffix):
 
 
 def test_an_unknown_suffix_and_an_empty_sheet_are_refused(tmp_path):
-    with pytest.raises(WindlassError, match=r"x\.gif: cannot write '\.gif'.*\.png, \.html or \.json"):
+    with pytest.raises(WindlassError, match=r"x\.gif: cannot write '\.gif'.*\.png, \.svg, \.html or \.json"):
         heatmap(even(1, 1), ["a"], ["b"], tmp_path / "x.gif")
     with pytest.raises(DataError, match="no attention to draw"):
         sheet([], tmp_path / "x.png")

@@ -13,7 +13,7 @@ import torch
 
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Memory, Padded
-from windlass.heads.text import TextHead, TextHeadOptions
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.nn import fast
 
 H, E, D, V = 6, 4, 5, 9
@@ -26,8 +26,10 @@ def made(vector_size=D, **decoder):
     """A decoder, the memory of two pictures with `vector_size` features, and their vectors."""
     torch.manual_seed(1)
     embedding = {"kind": "learned", "size": E}
-    options = TextHeadOptions.model_validate({"size": H, "embedding": embedding, "readout": "state", **decoder})
-    head = TextHead(options, V, vector_size, final_sizes=()).double().eval()
+    options = RecurrentDecoder.Options.model_validate(
+        {"size": H, "embedding": embedding, "readout": "state", **decoder}
+    )
+    head = RecurrentDecoder(options, V, vector_size, final_sizes=()).double().eval()
     for parameter in head.parameters():
         parameter.data.normal_(std=0.7)
     places = torch.randn(2, 3, vector_size, dtype=torch.float64)

@@ -61,11 +61,11 @@ def test_rnn_takes_its_activation_of_the_sum(activation, bias):
         assert not np.allclose(h, ACTIVATIONS[activation](X @ W.T + H0 @ U.T))
 
 
-def lstm(cell, out, peep):
+def lstm(cell, out, peep, candidate="tanh"):
     (Wi, Ui, bi), (Wf, Uf, bf), (Wo, Uo, bo), (Wg, Ug, bg) = weights(cell, 4)
     i = sigmoid(X @ Wi.T + H0 @ Ui.T + bi + peep[0] * C0)
     f = sigmoid(X @ Wf.T + H0 @ Uf.T + bf + peep[1] * C0)
-    c = f * C0 + i * tanh(X @ Wg.T + H0 @ Ug.T + bg)
+    c = f * C0 + i * ACTIVATIONS[candidate](X @ Wg.T + H0 @ Ug.T + bg)
     o = sigmoid(X @ Wo.T + H0 @ Uo.T + bo + peep[2] * c)
     return o * ACTIVATIONS[out](c), c
 
@@ -91,6 +91,17 @@ def test_lstm_with_its_way_out_peepholes_and_biases(output, peepholes, bias):
             assert not np.allclose(h, lstm(cell, output, less)[0])
 
 
+@pytest.mark.parametrize("candidate", ["tanh", "sigmoid"])
+def test_the_candidate_of_lstm_and_gru_has_its_activation(candidate):
+    cell = made(kind="lstm", candidate=candidate)
+    for other in ("tanh", "sigmoid"):
+        assert np.allclose(stepped(cell)[1], lstm(cell, "tanh", np.zeros((3, H)), other)[1]) == (other == candidate)
+    for reset in ("before", "after"):
+        cell = made(kind="gru", reset=reset, candidate=candidate)
+        for other in ("tanh", "sigmoid"):
+            assert np.allclose(stepped(cell)[0], gru(cell, reset, candidate=other)) == (other == candidate)
+
+
 @pytest.mark.parametrize(("options", "value"), [({}, 1.0), ({"forget_bias": 2.5}, 2.5), ({"forget_bias": 0.0}, 0.0)])
 def test_lstm_forget_bias_is_where_the_forget_gate_starts_and_no_other(options, value):
     cell = TypeAdapter(CellOptions).validate_python({"kind": "lstm", **options}).build(I, H)
@@ -104,13 +115,13 @@ def test_lstm_refuses_a_forget_bias_without_biases():
         TypeAdapter(CellOptions).validate_python({"kind": "lstm", "bias": False, "forget_bias": 1.0})
 
 
-def gru(cell, reset, keeps=True):
+def gru(cell, reset, keeps=True, candidate="tanh"):
     (Wr, Ur, br), (Wz, Uz, bz), (Wn, Un, bn) = weights(cell, 3)
     r = sigmoid(X @ Wr.T + H0 @ Ur.T + br)
     z = sigmoid(X @ Wz.T + H0 @ Uz.T + bz)
     inner = 0 if cell.bias_h is None else cell.bias_h.detach().numpy()
     recurrent = (r * H0) @ Un.T if reset == "before" else r * (H0 @ Un.T + inner)
-    n = tanh(X @ Wn.T + bn + recurrent)
+    n = ACTIVATIONS[candidate](X @ Wn.T + bn + recurrent)
     return z * H0 + (1 - z) * n if keeps else (1 - z) * H0 + z * n
 
 

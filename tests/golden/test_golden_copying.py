@@ -12,8 +12,7 @@ from windlass.core.options import members
 from windlass.core.records import Batch, Member, Memory, Padded
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest, search
-from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import TextHead
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.copying import copy_mixture, copy_share, mixed_logprob
@@ -127,8 +126,10 @@ def test_forced_log_probability_by_hand():
 def head(**more):
     torch.manual_seed(2)
     context = {"kind": "attention", "score": {"kind": "dot"}}
-    options = TextHeadOptions(size=4, embedding={"kind": "learned", "size": 3}, context=context, copying=True, **more)
-    return TextHead(options, V, memory_size=4, final_sizes=()).double()
+    options = RecurrentDecoder.Options(
+        size=4, embedding={"kind": "learned", "size": 3}, context=context, copying=True, **more
+    )
+    return RecurrentDecoder(options, V, memory_size=4, final_sizes=()).double()
 
 
 def read(copy, target=None):
@@ -179,7 +180,7 @@ def test_a_target_from_beyond_the_vocabulary_can_only_be_copied():
 
 
 def test_copying_without_attention_is_refused():
-    options = ModelOptions(decoder=TextHeadOptions(context="summary", copying=True))
+    options = ModelOptions(decoder=RecurrentDecoder.Options(context="summary", copying=True))
     with pytest.raises(RecipeError, match="copying needs attention"):
         build(options, LossOptions(), V, V)
 

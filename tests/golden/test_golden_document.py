@@ -92,6 +92,41 @@ def test_attention_at_both_levels_is_the_document_vector():
     assert weights[1].tolist() == [1, 0]
 
 
+def test_additive_attention_with_a_learned_query_is_that_of_the_hierarchical_attention_network():
+    """u = tanh(W h + b), a = softmax(u . u_w): the learned query gives b, the same for every place."""
+    torch.manual_seed(3)
+    additive = {"kind": "attention", "score": {"kind": "additive", "size": 3}}
+    encoder = HierarchicalEncoder.Options(
+        embedding={"kind": "learned", "size": 2},
+        words={"cell": "gru", "size": 2, "pool": additive},
+        sentences={"cell": "gru", "size": 2},
+    ).build(vocabulary=8)
+    head = LabelHead(LabelHeadOptions(pool=additive), labels=2, memory_size=4)
+
+    def attended(pool, states):
+        score = pool.attention.score
+        W, u_w, b = score.key.weight, score.v, score.query.weight @ pool.query
+        u = torch.tanh(states @ W.t() + b)
+        weights = torch.softmax(u @ u_w, 0)
+        return weights @ states, weights
+
+    with torch.no_grad():
+        memory = encoder(Batch({"source": Padded.nested([[[4, 5, 6], [7]]])}, None, torch.arange(1)))
+        vectors = []
+        for number, sentence in enumerate([[4, 5, 6], [7]]):
+            states, _ = encoder.words(encoder.embedding(torch.tensor([sentence])))
+            vector, weights = attended(encoder.pool, states[0])
+            vectors.append(vector)
+            given = memory.parts["word_attention"].states[0, number, : len(sentence)]
+            assert torch.allclose(given, weights, atol=1e-6)
+        above, _ = encoder.sentences(torch.stack(vectors)[None])
+        assert torch.allclose(memory.states, above, atol=1e-6)
+        vector, weights = attended(head.pool, above[0])
+        found, shares = head.pool(memory)
+    assert torch.allclose(found[0], vector, atol=1e-6)
+    assert torch.allclose(shares[0], weights, atol=1e-6)
+
+
 def test_both_ends_are_the_last_place_forwards_and_the_first_backwards():
     states = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]] * 3)
     mask = torch.tensor([[True, True, True], [False, True, False], [False, False, False]])

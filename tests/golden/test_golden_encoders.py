@@ -18,8 +18,9 @@ from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.nn.cells import Convolution
 from windlass.nn.convolution import ConvolutionOptions, Convolutions
 from windlass.nn.pooling import MeanMax
+from windlass.nn.positions import LearnedPositions, sinusoids
 from windlass.nn.recurrence import run, stepwise
-from windlass.nn.selfattention import AttentionLayer, LearnedPositions, SelfAttention, sinusoids
+from windlass.nn.selfattention import AttentionLayer, SelfAttention
 
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
@@ -183,7 +184,7 @@ def test_without_positions_the_order_is_not_seen_and_with_any_it_is():
     ids = [5, 6, 7]
     turned = [ids[n] for n in turn]
     assert torch.allclose(states("none", turned), states("none", ids)[turn])
-    for positions in ("sinusoidal", "learned"):
+    for positions in ("sinusoidal", "learned", "rotary"):
         assert not torch.allclose(states(positions, turned), states(positions, ids)[turn])
     below = {"below": {"cell": "gru", "size": 4}}
     assert not torch.allclose(states("none", turned, **below), states("none", ids, **below)[turn])

@@ -279,13 +279,16 @@ def test_a_tied_output_is_the_embedding_and_learns_with_it():
     assert apart.output.weight is not apart.embedding.table
 
 
+@pytest.mark.parametrize("feedback", [True, False])
 @pytest.mark.parametrize("cell", ["gru", "lstm", "leaky"])
-def test_a_prefix_is_one_run_over_source_separator_and_target(cell):
-    model = made(encoder={"kind": "prefix"}, cell=cell, layers=2, context="none")
+def test_a_prefix_is_one_run_over_source_separator_and_target(cell, feedback):
+    table = {"kind": "learned", "size": E}
+    model = made(encoder={"kind": "prefix"}, cell=cell, layers=2, context="none", feedback=feedback, embedding=table)
     logp, weights = forced(model)
     assert weights is None
     for row in range(2):
-        ids = [*SOURCE.values[row, : int(SOURCE.lengths[row])].tolist(), BOS, *TARGET.values[row].tolist()]
+        source, target = SOURCE.values[row, : int(SOURCE.lengths[row])].tolist(), TARGET.values[row].tolist()
+        ids = [*source, BOS, *(target if feedback else [BOS] * len(target))]
         states, rows = zeros(model.head.stack.first.parts, 2), []
         for y in ids[:-1]:
             s, states = layered(model.head, model.head.embedding.table[y][None], states)

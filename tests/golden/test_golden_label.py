@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from chain_path import path_score
-from windlass.core.records import Batch, Memory, Padded
+from windlass.core.errors import RecipeError
+from windlass.core.records import Batch, Member, Memory, Padded
+from windlass.decoding.search import SearchRequest
+from windlass.heads.base import Wiring
 from windlass.heads.label import LabelHead, LabelHeadOptions
 from windlass.heads.tags import TagsHead, TagsHeadOptions
 from windlass.nn.character_encoder import CharacterCNN, CharacterRNN
@@ -99,6 +102,27 @@ def test_a_scheme_keeps_the_best_tags_well_formed_even_one_by_one():
         head.output[0].weight.zero_()
         head.output[0].bias.copy_(torch.tensor([0.0, 5.0]))  # the second tag is always likelier, but cannot begin
     assert head.best_tags(MEMORY)[0, :2].tolist() == [0, 0]
+
+
+def test_a_factor_on_the_probability_of_outside_finds_more_spans():
+    torch.manual_seed(1)
+    for output in ("softmax", "crf"):
+        wiring = Wiring(outputs=3, memory_size=2, outside=1)
+        plain, eager = (TagsHeadOptions(output=output, outside=n).build(wiring) for n in (1.0, 0.2))
+        eager.load_state_dict(plain.state_dict())
+        with torch.no_grad():
+            for head in (plain, eager):
+                head.output[0].weight.zero_()
+                head.output[0].bias.copy_(torch.tensor([0.0, 1.0, -1.0]))  # O is e times as probable
+                if head.crf is not None:
+                    head.crf.load_state_dict({name: value * 0 for name, value in head.crf.state_dict().items()})
+        tags = [head.predict([Member(head, MEMORY)], SearchRequest())[0][0].ids for head in (plain, eager)]
+        assert [set(row) for row in tags] == [{1}, {0}]
+
+
+def test_a_factor_on_outside_is_refused_where_tags_mark_no_spans():
+    with pytest.raises(RecipeError, match=r"model\.head\.outside is for tags that mark spans"):
+        TagsHeadOptions(outside=0.2).build(Wiring(outputs=3, memory_size=2))
 
 
 def test_letters_are_read_from_both_ends():

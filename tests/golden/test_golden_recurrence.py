@@ -57,6 +57,24 @@ def test_a_run_goes_on_from_a_given_state():
     assert torch.allclose(whole, torch.cat([first, second], 1))
 
 
+def test_a_learned_start_is_where_every_layer_and_direction_begins():
+    torch.manual_seed(0)
+    stack = Stack(I, StackOptions(cell="lstm", size=H, layers=2), bidirectional=True, learned_start=True).double()
+    outputs, final = stack(x(), MASK)
+    below = x()
+    for layer in range(2):
+        starts = [tuple(part.expand(B, -1) for part in stack.start[way, layer].unbind(0)) for way in range(2)]
+        ahead, last = run(stack.cells[layer], below, MASK, starts[0])
+        back, first = run(stack.backward_cells[layer], below, MASK, starts[1], reverse=True)
+        below = torch.cat([ahead, back], -1)
+        assert torch.allclose(final[layer][1], torch.cat([last[1], first[1]], -1))
+    assert torch.allclose(outputs, below)
+    from_zeros, _ = run(stack.cells[0], x(), MASK)
+    assert not torch.allclose(run(stack.cells[0], x(), MASK, starts[0])[0], from_zeros)
+    with torch.no_grad():
+        assert torch.allclose(stack.eval().inference()(x(), MASK)[0], outputs)
+
+
 def test_two_directions_and_layers_equal_torch_nn():
     stack = made(True, cell="lstm", layers=2)
     peer = torch.nn.LSTM(I, H, 2, batch_first=True, bidirectional=True).double()

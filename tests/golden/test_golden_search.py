@@ -13,8 +13,7 @@ from windlass.decoding.ensemble import Ensemble
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.sampling import block_ngrams, draw, uniform
 from windlass.decoding.search import SearchRequest, search, stream
-from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import TextHead
+from windlass.heads.recurrent import RecurrentDecoder
 
 V, D = 7, 5  # ids that may come out: 1, 4, 5, 6 and the end mark 3
 OUT = (1, 4, 5, 6)
@@ -23,10 +22,10 @@ OUT = (1, 4, 5, 6)
 def head(seed=0, sharp=3.0, end=0.0):
     torch.manual_seed(seed)
     context = {"kind": "attention", "score": {"kind": "additive", "size": 4}}
-    options = TextHeadOptions(
+    options = RecurrentDecoder.Options(
         size=6, cell="gru", embedding={"kind": "learned", "size": 4}, start="summary", context=context
     )
-    made = TextHead(options, V, D, ()).double().eval()
+    made = RecurrentDecoder(options, V, D, ()).double().eval()
     made.embedding.table.data.mul_(3)
     made.output.weight.data.mul_(sharp)
     made.output.bias.data[EOS] += end
@@ -391,8 +390,8 @@ def alone(seed=0, end=0.0):
     """A head that sees nothing but what it wrote."""
     torch.manual_seed(seed)
     table = {"kind": "learned", "size": 4}
-    options = TextHeadOptions(size=6, cell="gru", embedding=table, start="learned", context="none")
-    made = TextHead(options, V, 0, ()).double().eval()
+    options = RecurrentDecoder.Options(size=6, cell="gru", embedding=table, start="learned", context="none")
+    made = RecurrentDecoder(options, V, 0, ()).double().eval()
     for parameter in made.parameters():
         parameter.data.normal_()
     made.output.bias.data[EOS] += end

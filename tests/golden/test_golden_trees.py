@@ -14,8 +14,7 @@ from windlass.data.trees import Tree, joined_tokens
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.search import SearchRequest, search
-from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import TextHead
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.metrics.trees import bracket_f1
 
 PLAIN = ("(S", "(N", ")", "_", "(T _)")
@@ -75,10 +74,10 @@ SYMBOLS = ("(S", "(N", ")S", ")N", "_", "(T _)", "(U _)")
 COUNTS = [1, 2, 3, 5, 8, 2, 4, 1]
 
 
-def a_head(seed: int) -> tuple[TextHead, Memory]:
+def a_head(seed: int) -> tuple[RecurrentDecoder, Memory]:
     torch.manual_seed(seed)
     context = {"kind": "attention", "score": {"kind": "additive", "size": 4}}
-    head = TextHead(TextHeadOptions(size=8, context=context), len(MARKS) + len(SYMBOLS), 6, ()).eval()
+    head = RecurrentDecoder(RecurrentDecoder.Options(size=8, context=context), len(MARKS) + len(SYMBOLS), 6, ()).eval()
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, std=0.7)  # sure of itself, and wrong
     S = max(COUNTS)

@@ -13,8 +13,7 @@ from windlass.core.marks import EOS
 from windlass.core.records import Batch, Memory, Scored
 from windlass.data import Encoded, Loader, Sides
 from windlass.data.sides.base import ids
-from windlass.heads.options import TextHeadOptions
-from windlass.heads.text import TextHead
+from windlass.heads.recurrent import RecurrentDecoder
 from windlass.recipe.train import TrainOptions
 from windlass.training.checkpoint import checkpoints, load
 from windlass.training.loop import Trainer
@@ -38,8 +37,8 @@ class Tiny(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(12, 6)
-        options = TextHeadOptions(size=6, dropout=0.3, embedding={"kind": "learned", "size": 5})
-        self.head = TextHead(options, vocabulary=12, memory_size=6, final_sizes=())
+        options = RecurrentDecoder.Options(size=6, dropout=0.3, embedding={"kind": "learned", "size": 5})
+        self.head = RecurrentDecoder(options, vocabulary=12, memory_size=6, final_sizes=())
         self.chances: list[float] = []
 
     def forward(self, batch: Batch, carry: None = None, sampling_prob: float = 0.0) -> Scored:

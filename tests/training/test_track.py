@@ -28,13 +28,15 @@ def read_scalars(folder):
 def test_steps_and_evaluations_become_events(tmp_path):
     pytest.importorskip("tensorboardX", reason="needs the extra track")
     watcher = Recorder()
-    train(tmp_path, TensorBoard(watcher, tmp_path / "events"), epochs=2, dev_loss=lambda model: 0.5)
+    train(tmp_path, TensorBoard(watcher, tmp_path / "events"), epochs=2, dev_loss=lambda model: 0.5, diagnostics=2)
     scalars = read_scalars(tmp_path / "events")
     for step in watcher.steps:
         for name in ("loss", "lr", "grad_norm", "tokens_per_second"):
             assert scalars[f"train/{name}", step.step] == pytest.approx(getattr(step, name))
     for row in watcher.rows:
         assert scalars["dev/tokens", row["step"]] == row["dev"]["tokens"]
+    assert scalars["gradient/embedding", 2] > 0
+    assert ("gradient/embedding", 3) not in scalars
     assert watcher.result is not None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from windlass.baseline.ngram import KneserNey
-from windlass.baseline.window import WindowModel
+from windlass.baseline.window import WORK, WindowModel
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError
 from windlass.core.options import reason
@@ -19,6 +19,8 @@ from windlass.inference.likelihood import encode_texts, logprob_metrics
 from windlass.metrics.likelihood import format_metric
 
 FILE = "baseline.safetensors"
+SHARE = 0.1
+"""The window model may take this share of the model's own multiplications, if that is more than WORK."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,20 @@ class LanguageBaselines:
 
     @classmethod
     def fit(
-        cls, sequences: Sequence[Sequence[int]], vocabulary: int, characters: bool, order: int | None = None
+        cls,
+        sequences: Sequence[Sequence[int]],
+        vocabulary: int,
+        characters: bool,
+        order: int | None = None,
+        dev: Sequence[Sequence[int]] = (),
+        work: float = WORK,
     ) -> LanguageBaselines:
-        """Fit both; on characters they have longer contexts than on words."""
+        """Fit both; on characters they have longer contexts than on words.
+
+        The window model is trained until `dev` stops improving, within `work`.
+        """
         ngram = KneserNey.fit(sequences, vocabulary, order or (6 if characters else 3))
-        return cls(ngram, WindowModel.fit(sequences, vocabulary, 8 if characters else 4))
+        return cls(ngram, WindowModel.fit(sequences, vocabulary, 8 if characters else 4, dev=dev, work=work))
 
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> dict[str, float]:
         """Return the total log probability of sequences under each model, by name."""
@@ -105,9 +116,11 @@ def language_baselines(
     running = bundle.recipe.train.chunk is not None
     tokenizer = bundle.sides.tokenizer
     letters = tokenizer.by_character
-    ids = encode_texts(bundle.sides, train, running)
-    fitted = LanguageBaselines.fit(ids, len(tokenizer), letters, bundle.recipe.ngrams)
-    both = fitted.chosen(encode_texts(bundle.sides, dev, running))
+    ids, dev_ids = encode_texts(bundle.sides, train, running), encode_texts(bundle.sides, dev, running)
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    of_model = 3 * parameters * sum(map(len, ids)) * bundle.recipe.train.epochs  # multiplications, forward and backward
+    work = max(WORK, SHARE * of_model)
+    both = LanguageBaselines.fit(ids, len(tokenizer), letters, bundle.recipe.ngrams, dev_ids, work).chosen(dev_ids)
     for name, metrics in language_metrics(both, bundle, dev).items():
         scores = "  ".join(f"{key} {format_metric(key, value)}" for key, value in metrics.items())
         note(f"baseline on dev: {name}: {scores}")

@@ -5,6 +5,7 @@ p(w | last n tokens) = softmax(V tanh(W [e_1; ...; e_n] + b) + c)      (Bengio e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +21,10 @@ from windlass.nn.fast.optimiser import without_compiler
 BATCH = 512
 RATE = 0.003
 WORK = 2e11
-"""Limit on the multiplications of training: some ten seconds."""
-EPOCHS = 3
-MIN_STEPS = 200
+"""Multiplications of training that are always allowed: some ten seconds."""
+EPOCHS, MIN_STEPS = 10, 200
+CHECKS, PATIENCE = 20, 3
+"""Training is scored on dev CHECKS times; it ends if PATIENCE of them in a row bring no improvement."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,19 @@ class WindowModel:
 
     @classmethod
     def fit(
-        cls, sequences: Sequence[Sequence[int]], vocabulary: int, length: int, size: int = 32, hidden: int = 128
+        cls,
+        sequences: Sequence[Sequence[int]],
+        vocabulary: int,
+        length: int,
+        size: int = 32,
+        hidden: int = 128,
+        dev: Sequence[Sequence[int]] = (),
+        work: float = WORK,
     ) -> WindowModel:
-        """Train for a few epochs, within the limit on work; deterministic."""
+        """Train until dev stops improving, at most EPOCHS epochs and `work` multiplications; deterministic.
+
+        The best weights on dev are kept; without dev, the last.
+        """
         generator = torch.Generator().manual_seed(1)
 
         def random_matrix(rows: int, columns: int) -> Tensor:
@@ -66,18 +78,26 @@ class WindowModel:
         )
         flat, real = concatenate(sequences, length)
         ids, places = torch.from_numpy(flat), torch.from_numpy(real)
-        work = 3 * BATCH * (length * size * hidden + hidden * vocabulary)
-        steps = max(20, min(int(WORK / work), max(MIN_STEPS, EPOCHS * (len(places) // BATCH + 1))))
+        of_step = 3 * BATCH * (length * size * hidden + hidden * vocabulary)
+        steps = max(20, min(int(work / of_step), max(MIN_STEPS, EPOCHS * (len(places) // BATCH + 1))))
         optimiser = without_compiler(torch.optim.Adam)(model._parameters(), lr=RATE)
-        with torch.enable_grad():
-            for step in range(steps):
+        best, best_score, since = model._parameters(), -math.inf, 0
+        for step in range(steps):
+            with torch.enable_grad():
                 for group in optimiser.param_groups:
                     group["lr"] = RATE * (1 - step / steps)
                 batch = places[torch.randint(len(places), (BATCH,), generator=generator)]
                 optimiser.zero_grad()
                 torch.autograd.backward(F.cross_entropy(model._logits(ids, batch), ids[batch]))
                 optimiser.step()
-        return cls(length, *(part.detach() for part in model._parameters()))
+            if not dev or (step + 1) % max(1, steps // CHECKS):
+                continue
+            score, since = float(model.logprobs(dev).sum()), since + 1
+            if score > best_score:
+                best, best_score, since = tuple(part.detach().clone() for part in model._parameters()), score, 0
+            if since == PATIENCE:
+                break
+        return cls(length, *(part.detach() for part in best))
 
     def _parameters(self) -> tuple[Tensor, ...]:
         return self.table, self.inner, self.bias, self.output, self.output_bias

@@ -39,6 +39,7 @@ def compare_command(
     seeds: Annotated[str, typer.Option(metavar="N", help="number of seeds, or a list: 4,5,6")] = "3",
     out: Annotated[Path, typer.Option(metavar="DIR", help="output directory")] = Path("comparison"),
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="runs in parallel, a process each")] = 1,
+    by: Annotated[str | None, typer.Option(metavar="length", help="also score by the length of the source")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
     format: flags.Format = None,
@@ -49,7 +50,7 @@ def compare_command(
     """Compare recipes: size, training time and metrics.
 
     Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
-    comparison.md, comparison.json, comparison.png and curves.png.
+    comparison.md, comparison.json, comparison.png and curves.png; with --by length also lengths.png.
     """
     from windlass.comparing.candidates import candidates, parse_vary
     from windlass.comparing.compare import run_all
@@ -57,6 +58,8 @@ def compare_command(
     from windlass.recipe import setting
 
     note: Callable[[str], None] = (lambda text: None) if quiet else say
+    if by not in (None, "length"):
+        raise WindlassError(f"--by {by}: unknown; the only choice is length")
     over: dict[str, Any] = columns(source, target, None, format)
     if train:
         over["train"] = train
@@ -65,7 +68,9 @@ def compare_command(
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
     compared = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or ())
     try:
-        comparison = run_all(compared, _seeds(seeds), out, jobs, quiet, choose_device(device, note))
+        comparison = run_all(
+            compared, _seeds(seeds), out, jobs, quiet, choose_device(device, note), by="length" if by else None
+        )
     except KeyboardInterrupt:
         say("interrupted; finished runs are kept: repeat the command to resume")
         raise typer.Exit(130) from None
@@ -108,6 +113,8 @@ def _print(comparison: Comparison, out: Path, json_: bool, note: Callable[[str],
     atomic_write(out / "comparison.json", (content + "\n").encode())
     atomic_write(out / "comparison.md", comparison.markdown().encode())
     picture = comparison.draw(out / "comparison.png")
+    if comparison.lengths:
+        comparison.draw_lengths(out / "lengths.png")
     if json_:
         print(content)
         return
@@ -121,5 +128,9 @@ def _print(comparison: Comparison, out: Path, json_: bool, note: Callable[[str],
                 *cells, style="bold" if cells[0] == comparison.best(group) and number < len(rows) - 1 else None
             )
         Console(width=140, highlight=False).print(table)
+    for lengths in comparison.lengths:
+        group = f"{lengths.group}: " if lengths.group else ""
+        print(f"{group}{lengths.part} {lengths.metric} by the length of the source, in tokens (examples)")
+        print(lengths.markdown())
     note(f"mean ± standard deviation over seeds; all metrics in {out / 'comparison.md'}, drawn in {picture}")
     note(f"models in {shlex.quote(str(out / 'runs'))}")

@@ -44,6 +44,10 @@ def evaluate_command(
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="language model: split the text into N rows, which is faster")
     ] = None,
+    attention: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="compare attention with leave-one-out importance on N examples"),
+    ] = None,
     device: flags.Device = "auto",
 ) -> None:
     """Evaluate a model on test data.
@@ -58,6 +62,7 @@ def evaluate_command(
     from windlass.experiment.run import baseline_metrics
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
+    from windlass.inference.importance import attention_report
     from windlass.metrics.per_label import KINDS, label_scores
     from windlass.metrics.text import signatures
 
@@ -66,6 +71,8 @@ def evaluate_command(
     first = bundles[0]
     over = columns(source, target, alignment, format, second, header, separator, encoding)
     if first.task.language_model:
+        if attention is not None:
+            raise WindlassError("--attention is for models that read a source: a language model has none")
         if confusion is not None or any(flag is not None for flag in (beam, search, length_penalty, block_ngrams)):
             raise WindlassError(
                 "a language model is evaluated by likelihood, with no search and no confusion matrix: leave these "
@@ -88,6 +95,7 @@ def evaluate_command(
         aligned, diagonal = alignment_metrics(first, examples)
         metrics |= aligned
         beside |= diagonal
+    looked = None if attention is None else attention_report(first, examples, attention)
     name = baseline.name if baseline else ""
     verdict = judge(first, metrics, beside, name, result.examples)
     outputs, references = [p.text for p in result.predictions], [e.targets for e in examples]
@@ -108,6 +116,8 @@ def evaluate_command(
         content["labels"] = {label: rounded(asdict(scores)) for label, scores in labels.items()}
     if "bleu" in result.metrics:
         content["signatures"] = signatures(outputs, references)
+    if looked is not None:
+        content["attention"] = rounded(asdict(looked))
     if confusion is not None:
         draw_confusion(outputs, references, confusion)
     if json_:
@@ -123,6 +133,8 @@ def evaluate_command(
     if content["unread"]:
         summary += f"; {content['unread']} longer than the model reads"
     print(summary)
+    if looked is not None:
+        print(looked.sentence())
     if verdict is not None and verdict.standing != "better":
         print(verdict.sentence(advise(folder, first)))
     for name, text in content.get("signatures", {}).items():

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from windlass.comparing.by_length import LengthScores, score_by_length
 from windlass.comparing.candidates import Candidate, assign_groups, candidates, data_key
 from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison
@@ -22,7 +23,7 @@ from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
-from windlass.experiment.data import Data, as_data, read_data
+from windlass.experiment.data import Data, as_data, read_data, read_examples
 from windlass.recipe import Recipe, override
 from windlass.training.data_parallel import available_cores
 
@@ -40,13 +41,14 @@ def compare(
     jobs: int = 1,
     quiet: bool = False,
     device: str = "auto",
+    by: Literal["length"] | None = None,
 ) -> Comparison:
     """Train every recipe with every seed on the same data, and compare size, time and score.
 
     `recipes` are files, or recipes by name; without them, `task` and `vary` ("a+b": keys that change together).
     `train` and `dev` are files or pairs, and override those of the recipes. The best weights of a run are chosen on
     dev; `test` is optional and only scored. With `out`, runs are saved there and not repeated. With `jobs` above 1,
-    runs are parallel processes, which needs data in files.
+    runs are parallel processes, which needs data in files. `by="length"` also scores by the length of the source.
 
     >>> pairs = [("ab", "ba"), ("ba", "ab"), ("aa", "aa"), ("bb", "bb")] * 3
     >>> small = {"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8}
@@ -69,7 +71,7 @@ def compare(
             raise TypeError("train is pairs: give dev as pairs too")
         in_memory = as_data(train, dev, named[0].recipe)
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
-        return run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory)
+        return run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory, by)
 
 
 def _candidates(
@@ -115,6 +117,7 @@ def run_all(
     quiet: bool = False,
     device: str = "auto",
     in_memory: Data | None = None,
+    by: Literal["length"] | None = None,
 ) -> Comparison:
     """Train every candidate with every seed, from data in files or in memory; save everything to one folder.
 
@@ -154,10 +157,35 @@ def run_all(
     finally:
         progress.close()
     ordered = [trials[candidate.group, candidate.name, seed] for candidate in named for seed in seeds]
-    return Comparison(
-        tuple(trial for trial in ordered if isinstance(trial, Trial)),
-        tuple(trial for trial in ordered if isinstance(trial, FailedTrial)),
-    )
+    finished = [trial for trial in ordered if isinstance(trial, Trial)]
+    lengths = _by_length(finished, runs, cache, in_memory, device) if by == "length" else []
+    failed = tuple(trial for trial in ordered if isinstance(trial, FailedTrial))
+    return Comparison(tuple(finished), failed, tuple(lengths))
+
+
+def _by_length(
+    trials: Sequence[Trial],
+    runs: Sequence[Job],
+    cache: dict[str, Data | WindlassError],
+    in_memory: Data | None,
+    device: str,
+) -> list[LengthScores]:
+    """Score the runs of each group by the length of the source: on its test data or, without, on dev."""
+    jobs = {job.key: job for job in runs}
+    found = []
+    for group in dict.fromkeys(trial.group for trial in trials):
+        folders: dict[str, list[Path]] = {}
+        for trial in trials:
+            if trial.group == group:
+                folders.setdefault(trial.name, []).append(jobs[group, trial.name, trial.seed].folder)
+        first = next(trial for trial in trials if trial.group == group)
+        job = jobs[group, first.name, first.seed]
+        data = in_memory or _read(job.recipe, cache)
+        assert not isinstance(data, WindlassError)
+        test = job.candidate.test
+        examples = data.dev if test is None else read_examples(job.recipe, test).examples
+        found.append(score_by_length(group, first.metric, "dev" if test is None else "test", examples, folders, device))
+    return found
 
 
 def _read(recipe: Recipe, cache: dict[str, Data | WindlassError]) -> Data | WindlassError:

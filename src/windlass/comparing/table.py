@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from windlass.comparing.by_length import LengthScores
+from windlass.comparing.by_length import draw as draw_lengths
 from windlass.comparing.plot import plot
 from windlass.comparing.trial import FailedTrial, Trial
 from windlass.metrics import higher_is_better
@@ -89,6 +91,7 @@ class Comparison:
 
     trials: tuple[Trial, ...]
     failed: tuple[FailedTrial, ...] = ()
+    lengths: tuple[LengthScores, ...] = ()  # of each group, if asked for
 
     @property
     def rows(self) -> list[CandidateRow]:
@@ -138,6 +141,9 @@ class Comparison:
             lines += ["| " + " | ".join(cells) + " |" for cells in table]
             metric = next(t.metric for t in self.trials if t.group == group)
             lines += ["", f"Best on dev by {metric}: {self.best(group)}.", ""]
+            for found in (each for each in self.lengths if each.group == group):
+                heading = f"{found.part} {found.metric} by the length of the source, in tokens (examples)"
+                lines += [f"{heading}:", "", found.markdown(), ""]
         for trial in self.failed:
             group = f"{trial.group}: " if trial.group else ""
             lines.append(f"- {group}{trial.name}, seed {trial.seed} failed: {trial.error}")
@@ -151,6 +157,7 @@ class Comparison:
             "best": {group: self.best(group) for group in self.groups},
             "runs": [asdict(t) for t in self.trials],
             "failed": [asdict(trial) for trial in self.failed],
+            **({"by_length": [asdict(found) for found in self.lengths]} if self.lengths else {}),
         }
 
     def draw(self, path: str | Path) -> Path:
@@ -160,6 +167,10 @@ class Comparison:
             trials = [t for t in self.trials if (t.group, t.name) == (r.group, r.name)]
             panels.setdefault(r.group or r.task, []).append((r, trials))
         return plot(panels, Path(path))
+
+    def draw_lengths(self, path: str | Path) -> Path:
+        """Plot score against the length of the source, one panel per group."""
+        return draw_lengths(self.lengths, Path(path))
 
 
 def _cell(scores: dict[str, Spread], name: str) -> str:

@@ -155,7 +155,7 @@ class Memory(Record):
 
 @dataclass(frozen=True)
 class Carry(Record):
-    """What the next chunk of running text starts from: the last state of every layer.
+    """What the next chunk of running text starts from: the last state of every layer, or its last keys and values.
 
     >>> carry = Carry(((torch.ones(2, 3), torch.zeros(2, 3)),))
     >>> Carry.of(carry.tensors()).layers[0][0].tolist() == carry.layers[0][0].tolist()

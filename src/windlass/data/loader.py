@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from windlass.core.errors import DataError
 from windlass.core.records import Batch
+from windlass.data.augment import Augment
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.growing import GrowingArray
 
@@ -32,7 +33,8 @@ class Loader:
     """Serves examples as batches whose cost, rows x the longest sequence, is at most `batch_tokens`.
 
     An example longer than that is a batch of its own; none is left out. Without `shuffle` batches run from
-    short to long, always the same; `keys` says which examples they hold.
+    short to long, always the same; `keys` says which examples they hold. `augment` changes every example anew in every
+    epoch; batches are made by the lengths before.
 
     >>> from windlass.data.sides import Sides
     >>> sides = Sides.tiny()
@@ -42,10 +44,18 @@ class Loader:
     [[0, 1, 2], [3]]
     """
 
-    def __init__(self, examples: EncodedStore, collate: Collate, batch_tokens: int, seed: int, shuffle: bool) -> None:
+    def __init__(
+        self,
+        examples: EncodedStore,
+        collate: Collate,
+        batch_tokens: int,
+        seed: int,
+        shuffle: bool,
+        augment: Augment | None = None,
+    ) -> None:
         if batch_tokens < 1:
             raise DataError(f"batch_tokens must be at least 1, not {batch_tokens}")
-        self.examples, self.collate = examples, collate
+        self.examples, self.collate, self.augment = examples, collate, augment
         self.planner = _Planner(examples.source_costs, examples.target_costs, batch_tokens, seed, shuffle)
         self._planned: tuple[int, _Plan] | None = None  # of the last epoch, which is asked for several times
 
@@ -70,7 +80,10 @@ class Loader:
         plan = self._plan(number)
         for turn in plan.turns[start:]:
             keys = plan.keys(turn)
-            yield self.collate([self.examples[k] for k in keys], keys)
+            rows = [self.examples[k] for k in keys]
+            if self.augment is not None:
+                rows = [self.augment(row, number, k) for row, k in zip(rows, keys, strict=True)]
+            yield self.collate(rows, keys)
 
 
 class _Plan(NamedTuple):

@@ -48,8 +48,8 @@ class _SearchState(Record):
 class Ensemble:
     """One model, or the mean of the probabilities of several.
 
-    >>> from windlass.heads.text import TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
+    >>> from windlass.heads.recurrent import RecurrentDecoder
+    >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=())
     >>> member = Member(head, Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
     >>> ensemble = Ensemble([member, member])
     >>> logprobs, state, weights = ensemble.step(torch.tensor([2, 2]), ensemble.begin())

@@ -10,6 +10,9 @@ from pydantic import Field
 from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options, named
 
+PREFIXES = "model.head search over prefixes"
+"""The feature of a head whose search sums over the alignments of an output."""
+
 
 class _Search(Options):
     single: ClassVar[bool] = False  # it finds one output only
@@ -32,7 +35,7 @@ class _Search(Options):
         return 1
 
     def _terms(self, at: str) -> Iterator[Term]:
-        yield Needs("model.head writing", f"{at} does nothing with model.head: <model.head>: leave it out")
+        yield Needs("model.head search", f"{at} does nothing with model.head: <model.head>: leave it out")
         if not self.unknown:
             yield Refuses(
                 "source nothing", f"{at}.unknown: a language model never writes the unknown mark: leave it out"
@@ -41,6 +44,7 @@ class _Search(Options):
             yield Refuses(
                 "task target: tree", f"{at}.block_ngrams is not for trees, whose brackets repeat: leave it out"
             )
+            yield Refuses(PREFIXES, f"{at}.block_ngrams is not for model.head: <model.head>: leave it out")
 
 
 class Greedy(_Search):
@@ -75,6 +79,10 @@ class Sample(_Search):
     )
     seed: int = Field(0, description="the same seed gives the same samples")
 
+    def _terms(self, at: str) -> Iterator[Term]:
+        yield from super()._terms(at)
+        yield Refuses(PREFIXES, f"{at}: sample is not for model.head: <model.head>: use beam or greedy")
+
 
 class Beam(_Search):
     """Keep the best partial outputs at every step.
@@ -105,6 +113,8 @@ class Beam(_Search):
         yield Refuses(
             "source nothing", f"{at}: beam is not for a language model, which has no best text: use sample or greedy"
         )
+        if self.length_penalty:
+            yield Refuses(PREFIXES, f"{at}.length_penalty is not for model.head: <model.head>: set it to 0")
 
 
 SearchOptions = Annotated[Greedy | Sample | Beam, Field(discriminator="kind"), named]

@@ -8,7 +8,7 @@ A step keeps `_Backpointers` on the device and copies nothing off it; hypotheses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,21 @@ SHRINK_AT = 8
 
 
 @dataclass(frozen=True)
+class Considered:
+    """One step of a beam search as an observer sees it: all continuations of the K hypotheses, and which are kept.
+
+    >>> one = Considered(torch.arange(1), torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), torch.tensor([[4, 0]]))
+    >>> one.kept.div(3, rounding_mode="floor").tolist()  # the hypotheses that they extend
+    [[1, 0]]
+    """
+
+    rows: Tensor  # (b,) the indices of the sentences
+    total: Tensor  # (b, K, W) log probability of every hypothesis with each of its W best tokens
+    token: Tensor  # (b, K, W)
+    kept: Tensor  # (b, K) the K best, as indices over K * W
+
+
+@dataclass(frozen=True)
 class SearchRequest:
     """The options and inputs of a search, apart from the model.
 
@@ -39,29 +54,34 @@ class SearchRequest:
     keys: Tensor | None = None  # (B,) seed the rows' samples, so that these do not depend on the batch
     constraint: Constraint | None = None  # on the output; scores are still the model's
     forbidden: tuple[int, ...] = ()  # tokens that no output may have
+    prefix: tuple[int, ...] = ()  # tokens that every output begins with; they count in its score
+    watch: Callable[[Considered], None] | None = None  # is told of every step of a beam search
 
 
 @torch.inference_mode()
 def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
     """Search for the outputs of every row of a memory; several members are an ensemble.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=()).eval()
     >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
     >>> [len(hypotheses) for hypotheses in search([Member(head, memory)], SearchRequest(Beam(size=3), nbest=2))]
     [2, 2]
     """
     options, constraint = request.options or Beam(), request.constraint
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if not limits.numel():
         return []
     if constraint is not None:
         if options.block_ngrams:
             raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")
+        if request.prefix:
+            raise RecipeError("the beginning of a tree cannot be given: leave the prefix out")
         limits = torch.maximum(limits, constraint.shortest)
+    limits = limits + len(request.prefix)
     ensemble = Ensemble(members)
     if isinstance(options, Beam):
-        return _beam(ensemble, options, request.nbest, limits, _TokenFilter(limits, options, request))
+        return _beam(ensemble, options, request, limits, _TokenFilter(limits, options, request))
     keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
     ends, found = [[(limit - 1, 0)] for limit in limits.tolist()], []
     for n in range(request.nbest if isinstance(options, Sample) else 1):
@@ -76,8 +96,9 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
 
     A `prompt` is a forced prefix of the output; only what follows it is returned.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8, context="none"), vocabulary=10, memory_size=0, final_sizes=()).eval()
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> options = RecurrentDecoder.Options(size=8, context="none")
+    >>> head = RecurrentDecoder(options, vocabulary=10, memory_size=0, final_sizes=()).eval()
     >>> request = SearchRequest(Sample(seed=3, length_plus=6))
     >>> first, second = (list(stream([Member(head, Memory.empty(1))], request, prompt=[5, 6])) for _ in range(2))
     >>> first == second, len(first) <= 6
@@ -86,7 +107,7 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     options = request.options or Sample()
     if isinstance(options, Beam):
         raise RecipeError("beam search knows its output only at the end: use sample or greedy to stream")
-    limits = _limits(members[0], options)
+    limits = length_limits(members[0], options)
     if limits.numel() != 1:
         raise RecipeError(f"only one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
@@ -98,7 +119,13 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
         yield token
 
 
-def _limits(member: Member, options: SearchOptions) -> Tensor:
+def length_limits(member: Member, options: SearchOptions) -> Tensor:
+    """The most tokens that the output of every row may have: (B,).
+
+    >>> from windlass.core.records import Memory
+    >>> length_limits(Member(None, Memory(torch.zeros(1, 5, 2), torch.ones(1, 5) > 0, torch.zeros(1, 2))), Greedy())
+    tensor([30])
+    """
     lengths = member.memory.mask.sum(1)
     if member.batch is not None:  # words of sentences; places that the encoder joins
         source = member.batch.inputs.get("source")
@@ -120,9 +147,15 @@ class _TokenFilter:
         prefix = torch.tensor([list(prompt)], dtype=torch.long, device=limits.device)
         self.tokens = prefix.expand(limits.numel(), -1) if self.n else None
         self.state = None if self.constraint is None else self.constraint.begin(limits)
+        self.forced = list(reversed(request.prefix))  # tokens that are still to be written
 
     def apply(self, logprobs: Tensor) -> Tensor:
         """Set the log probabilities (N, V) of ruled-out tokens to -inf, some of them in place."""
+        if self.forced:
+            only = torch.full_like(logprobs, -torch.inf)
+            token = self.forced.pop()
+            only[:, token] = logprobs[:, token]
+            return only
         logprobs.index_fill_(1, self.forbidden, -torch.inf)
         if self.constraint is not None:
             logprobs = logprobs.masked_fill(~self.constraint.allowed(self.state), -torch.inf)
@@ -215,7 +248,7 @@ class _Finished(Record):
 
 
 def _beam(
-    ensemble: Ensemble, options: Beam, nbest: int, limits: Tensor, token_filter: _TokenFilter
+    ensemble: Ensemble, options: Beam, request: SearchRequest, limits: Tensor, token_filter: _TokenFilter
 ) -> list[list[Hypothesis]]:
     """Keep K hypotheses for each sentence until no live one can enter its n-best list.
 
@@ -224,7 +257,7 @@ def _beam(
     s / limit ** length_penalty.
     """
     B, device = limits.numel(), limits.device
-    M = max(nbest, 1)
+    M = max(request.nbest, 1)
     K = max(options.size, M)  # as wide as the n-best list
     state = ensemble.begin()
     total = torch.full((B, K), -torch.inf, device=device, dtype=torch.float64)
@@ -247,7 +280,10 @@ def _beam(
             state, logp, ids = state.widen(K), logp[copies], ids[copies]
             weights = None if weights is None else weights[copies]
             token_filter.select(copies)
-        total, flat = (total[..., None] + logp.view(b, K, -1)).flatten(1).topk(K, dim=1)
+        continued = total[..., None] + logp.view(b, K, -1)  # (b, K, W)
+        total, flat = continued.flatten(1).topk(K, dim=1)
+        if request.watch is not None:
+            request.watch(Considered(rows, continued, ids.view(b, K, -1), flat))
         parent = flat.div(logp.size(1), rounding_mode="floor")
         token = ids.view(b, -1).gather(1, flat)
         backpointers.append(_Backpointers(rows, parent, token, logp.view(b, -1).gather(1, flat), weights))

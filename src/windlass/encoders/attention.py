@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Literal, Self, final
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
+from windlass.nn import fast
+from windlass.nn.fast.interface import laid_out
+from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.pooling import masked_mean
+from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
 from windlass.nn.recurrence import BidirectionalOptions, Stack
-from windlass.nn.selfattention import AttentionLayer, LearnedPositions, sinusoids
+from windlass.nn.selfattention import AttentionLayer, check_heads
 
 
 @final
@@ -24,7 +29,6 @@ class AttentionEncoder(TokenEncoder):
 
     Self-attention ignores the order of tokens: positions encode it, or the recurrent network `below`.
 
-    >>> import torch
     >>> from windlass.core.records import Padded
     >>> from windlass.nn.embedding import Learned
     >>> options = AttentionEncoder.Options(size=4, heads=2, hidden=8, embedding=Learned(size=3))
@@ -41,7 +45,9 @@ class AttentionEncoder(TokenEncoder):
         heads: int = Field(4, ge=1, description="attention heads")
         hidden: int = Field(512, ge=1, description="units of the feed-forward network")
         layers: int = Field(2, ge=1, le=100, description="number of layers")
-        positions: Literal["sinusoidal", "learned", "none"] = Field("sinusoidal", description="position encoding")
+        positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
+            "sinusoidal", description="position encoding; rotary: in the self-attention, by distance"
+        )
         longest: int | None = Field(None, ge=1, description="learned positions: the longest source; none: 512")
         norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
         dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, attention weights and sublayers")
@@ -49,8 +55,7 @@ class AttentionEncoder(TokenEncoder):
 
         @model_validator(mode="after")
         def _fits(self) -> AttentionEncoder.Options:
-            if self.size % self.heads:
-                raise ValueError(f"size {self.size} cannot be shared among {self.heads} heads: change one of them")
+            check_heads(self.size, self.heads, self.positions)
             if self.longest is not None and self.positions != "learned":
                 raise ValueError("longest is for positions: learned: leave it out")
             if self.below is not None and self.positions != "none":
@@ -63,7 +68,8 @@ class AttentionEncoder(TokenEncoder):
             after = cls.small(heads=3, hidden=5, norm="after", positions="learned")
             recurrent = BidirectionalOptions.small(cell="gru", size=4)
             below = cls.small(heads=1, hidden=5, layers=1, positions="none", below=recurrent)
-            return cls.small(heads=2, hidden=5, layers=1), after, below
+            turned = cls.small(heads=3, hidden=5, positions="rotary")
+            return cls.small(heads=2, hidden=5, layers=1), after, turned, below
 
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
@@ -83,13 +89,21 @@ class AttentionEncoder(TokenEncoder):
 
     def forward(self, batch: Batch) -> Memory:
         """Encode the tokens of `source`."""
-        return self._encode(batch)[0]
+        return self._encode(batch, look=False)[0]
+
+    def inference(self, int8: bool = False) -> AttentionEncoder:
+        """The encoder with packed weights."""
+        return laid_out(self, int8, lambda: pack_linear_layers(self, int8))
+
+    def infer(self, batch: Batch, int8: bool = False) -> Memory:
+        """`forward` with packed weights."""
+        return (fast.inference(self, int8) or self).forward(batch)
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The attention of every layer (B, heads, S, S)."""
-        return self._encode(batch)[1]
+        return self._encode(batch, look=True)[1]
 
-    def _encode(self, batch: Batch) -> tuple[Memory, tuple[Tensor, ...]]:
+    def _encode(self, batch: Batch, look: bool) -> tuple[Memory, tuple[Tensor, ...]]:
         source = self.embed(batch)
         x = source.values
         if self.below is not None:
@@ -99,10 +113,13 @@ class AttentionEncoder(TokenEncoder):
             x = x + self.positions(x.size(1))
         elif self.options.positions == "sinusoidal":
             x = x + sinusoids(x.size(1), self.size, x)
+        turn = None
+        if self.options.positions == "rotary":
+            turn = Rotation.at(torch.arange(x.size(1), device=x.device), self.size // self.options.heads, x)
         x = F.dropout(x, self.options.dropout, self.training)
         attention = []
         for layer in self.layers:
-            x, weights = layer(x, source.mask)
+            x, weights = layer(x, source.mask, turn, look)
             attention.append(weights)
         states = self.last(x) * source.mask[..., None]
         return Memory(states, source.mask, masked_mean(states, source.mask)), tuple(attention)

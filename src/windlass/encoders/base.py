@@ -54,8 +54,8 @@ class MemoryOptions(EncoderBase):
         yield Gives(f"{at} summary")
         yield Offers(
             (f"{at} states", f"{at} summary", f"{at} final states"),
-            "with context: <model.decoder.context> and start: <model.decoder.start> the decoder never sees the source: "
-            "set model.decoder.start: summary or final, or another context",
+            "with model.decoder.context: <model.decoder.context> the decoder never sees the source: use another "
+            "context or, if it is recurrent, set model.decoder.start: summary or final",
         )
 
 
@@ -113,7 +113,7 @@ class Encoder(Part, nn.Module, ABC):
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
         """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
-        raise WindlassError("there is no self-attention in this model: its encoder has none")
+        raise WindlassError("there is no self-attention in this model's encoder")
 
     def keep(self, parts: Collection[str]) -> None:
         """Keep these parts in the memory for the head; others may be dropped."""

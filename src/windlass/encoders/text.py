@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, final
+from typing import Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -36,6 +36,12 @@ class RecurrentEncoder(TokenEncoder):
 
         kind: Literal["recurrent"] = "recurrent"
         bidirectional: bool = Field(True, description="read in both directions")
+        start: Literal["zeros", "learned"] = Field("zeros", description="the initial state of every layer")
+
+        @classmethod
+        def tiny(cls) -> tuple[Self, ...]:
+            """Also from a learned state."""
+            return cls.small(), cls.small(start="learned")
 
         def _terms(self, at: str) -> Iterator[Term]:
             yield from super()._terms(at)
@@ -44,7 +50,7 @@ class RecurrentEncoder(TokenEncoder):
 
     def __init__(self, vocabulary: int | VocabularySizes, options: Options):
         super().__init__(vocabulary, options)
-        self.stack = Stack(self.width, options, options.bidirectional)
+        self.stack = Stack(self.width, options, options.bidirectional, options.start == "learned")
         self.size = self.stack.size
         self.final_sizes = ((self.size,) * self.stack.first.parts,) * options.layers
 
@@ -87,7 +93,8 @@ class _NoEncoder(Encoder):
 class PrefixEncoder(_NoEncoder):
     """No encoder: the decoder reads the source as a forced prefix.
 
-    One recurrent network runs over source, separator and target, like a language model with a prompt.
+    One recurrent network runs over source, separator and target, like a language model with a prompt; with
+    `feedback: false`, over the source and then the separator at every step.
 
     >>> from windlass.core.records import Padded
     >>> PrefixEncoder()(Batch({"source": Padded.of([[5, 6, 7], [8]])}, None, torch.arange(2))).states.shape
@@ -102,7 +109,7 @@ class PrefixEncoder(_NoEncoder):
         def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source sequence", f"{at}: prefix reads one sequence of tokens, not source: <source>: use text")
             yield Needs("vocabulary: joint", f"{at}: prefix needs one vocabulary for both sides: set vocabulary: joint")
-            yield Needs("model.decoder.feedback", f"with {at}: prefix the decoder must read: set feedback: true")
+            yield Gives(f"{at} prefix")
 
     prefix = "source"
 

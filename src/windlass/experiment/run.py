@@ -19,6 +19,7 @@ from windlass.core.errors import DataError, TrainingError, WindlassError
 from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
+from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
@@ -125,6 +126,25 @@ def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
     return f"dev has symbols that train lacks, encoded as unknown: {'; '.join(parts)}" if parts else None
 
 
+def _describe_too_long(bundle: Bundle, loader: Loader | Running) -> str | None:
+    """How many targets of training are too long for their inputs, and so left out, if the head has such a limit."""
+    head, joined = bundle.model.head, bundle.model.encoder.joined
+    if not head.limits_targets:
+        return None
+    omitted = total = 0
+    for batch in loader.epoch(0):
+        too_long = head.too_long(batch, -(-batch.lengths // joined))
+        omitted, total = omitted + int(too_long.sum()), total + too_long.numel()
+    if omitted == total:
+        raise DataError("every target is longer than its input: CTC needs more frames: raise model.head.frames")
+    if not omitted:
+        return None
+    return (
+        f"{omitted:,} of {total:,} targets are longer than their inputs and are left out of training: "
+        "raise model.head.frames to use them"
+    )
+
+
 def load_vectors(bundle: Bundle, note: Note) -> None:
     """Load the pretrained vectors that the recipe names, and note how many words they cover.
 
@@ -205,6 +225,8 @@ def run(
         observer.note(message)
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(message)
+    if message := _describe_too_long(bundle, loader):
+        observer.note(message)
     if recipe.samples is not None:
         observer = SampleWriter(observer, bundle, folder / "samples.txt", recipe.samples)
     model = bundle.model.to(device)
@@ -281,9 +303,24 @@ def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], 
     if chunk is None:
         disk = bundle.recipe.data.store == "disk" or isinstance(train, View)
         encoded = sides.store((sides.encode_example(e) for e in train if sides.target.can_learn(e.target)), disk)
-        return cache(lambda tokens: sides.loader(encoded, tokens, seed, shuffle=True)), len(encoded)
+        augment = _augmentation(bundle)
+        return cache(lambda tokens: sides.loader(encoded, tokens, seed, True, augment)), len(encoded)
     ids = joined_ids([sides.target.encode(e.target) for e in train])
     return cache(lambda tokens: Running(ids, max(1, tokens // chunk), chunk, seed, shuffle=True)), len(ids) // chunk
+
+
+def _augmentation(bundle: Bundle) -> Augmentation | None:
+    """What training does to the tokens of its examples, anew in every epoch."""
+    options, sides = bundle.recipe.train, bundle.sides
+    source: list[BpeDropout | CharacterNoise] = []
+    target: list[BpeDropout] = []
+    read, written = sides.source.vocabulary, sides.tokenizer if sides.target.written else None
+    if options.character_noise and read is not None:
+        source.append(CharacterNoise(read, options.character_noise))
+    for vocabulary, changes in ((read, source), (written, target)):
+        if options.bpe_dropout and vocabulary is not None and vocabulary.options.tokens.kind == "bpe":
+            changes.append(BpeDropout(vocabulary, options.bpe_dropout))
+    return Augmentation(bundle.recipe.seed, source, target) if source or target else None
 
 
 def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundle, Loader | Running]:
@@ -330,7 +367,7 @@ def _dev_metrics(bundle: Bundle, dev: Sequence[Example]) -> dict[str, float]:
     """The dev metrics during training, with the alignment error rate if there are gold links and attention."""
     metrics = evaluate([bundle], dev).metrics
     decoder = bundle.recipe.model.decoder
-    if decoder is not None and decoder.context.aligns and any(e.alignment for e in dev):
+    if decoder is not None and decoder.aligns and any(e.alignment for e in dev):
         metrics = metrics | {"aer": alignment_metrics(bundle, dev)[0]["aer"]}
     return metrics
 

@@ -86,7 +86,7 @@ def draw(
 
     >>> draw([], Path("x.gif"))
     Traceback (most recent call last):
-    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
     if path.suffix.lower() == ".json" and predictions:
         path.parent.mkdir(parents=True, exist_ok=True)

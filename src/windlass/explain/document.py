@@ -17,7 +17,8 @@ from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain import fonts
-from windlass.explain.render import GREY, INK, page, save
+from windlass.explain.pages import Html, fill, page
+from windlass.explain.render import GREY, INK, check_suffix, save
 
 MAX_LABELS = 5
 """Labels shown above a document, with their probabilities."""
@@ -102,8 +103,7 @@ def draw_documents(predictions: Sequence[Prediction], path: Path, title: str | N
     Traceback (most recent call last):
     windlass.core.errors.WindlassError: this model has no attention to draw: train one with pool: attention in ...
     """
-    if path.suffix.lower() not in (".html", ".png"):
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
+    check_suffix(path)
     for prediction in predictions:
         if not (prediction.attention or prediction.word_attention or prediction.answer.per_place):
             raise WindlassError(
@@ -131,98 +131,47 @@ def _choices(prediction: Prediction) -> list[tuple[str, float]]:
 
 # ---- .html ------------------------------------------------------------
 
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fdfdfc; --card: #ffffff; --ink: #1b2733; --soft: #5b6875; --line: #e3e8ed;
-  --word: #6baed6; --sentence: #f08c42; }
-@media (prefers-color-scheme: dark) { :root { --paper: #12171c; --card: #1a2027; --ink: #e6ebf0; --soft: #9aa7b4;
-  --line: #2a333d; --word: #2171b5; --sentence: #c2570c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 56rem; background: var(--paper); color: var(--ink);
-  font: 17px/1.75 FAMILIES; }
-h1 { font-size: 1.5rem; line-height: 1.3; margin: 0 0 .3rem; }
-p, .legend, .share, dl { color: var(--soft); font-size: .85rem; }
-dl { display: grid; grid-template-columns: max-content 1fr max-content; gap: .25rem .8rem; align-items: center;
-  line-height: 1.25; margin: 1rem 0 1.4rem; max-width: 32rem; }
-dt { color: var(--ink); } dd { margin: 0; font-variant-numeric: tabular-nums; }
-dl i { display: block; height: .55rem; border-radius: .3rem; background: var(--line); }
-dl i::before { content: ""; display: block; height: 100%; width: calc(var(--p) * 1%); border-radius: inherit;
-  background: var(--soft); }
-.legend { display: flex; flex-wrap: wrap; gap: .4rem 1.6rem; align-items: center; margin-bottom: .8rem; }
-.key { display: inline-block; width: 4.5rem; height: .75rem; border-radius: .2rem; margin-right: .5rem;
-  vertical-align: -.05rem; }
-.key.w { background: linear-gradient(to right, transparent, var(--word)); }
-.key.s { background: linear-gradient(to right, transparent, var(--sentence)); }
-article { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .7rem 0;
-  margin-bottom: 2.5rem; overflow: hidden; }
-.sentence { display: grid; grid-template-columns: GUTTER 1fr; --f: var(--s);
-  background: color-mix(in oklab, var(--sentence) calc(var(--c) * 13%), transparent); }
-body:has(.alone:checked) .sentence { --f: 1; }
-.share { text-align: right; padding: .12rem .7rem .12rem .4rem; font-variant-numeric: tabular-nums; line-height: 1.9;
-  border-right: .45rem solid color-mix(in oklab, var(--sentence) calc(var(--c) * 100%), transparent); }
-.share b { color: var(--ink); font-weight: 600; overflow-wrap: anywhere; }
-.text { padding: .12rem 1.2rem .12rem .9rem; overflow-wrap: anywhere; }
-.text span { border-radius: .22rem; padding: .08em .05em;
-  background: color-mix(in oklab, var(--word) calc(var(--w) * var(--f) * 100%), transparent); }
-label { cursor: pointer; user-select: none; } input { vertical-align: -.1rem; accent-color: var(--word); }
-@media print { body { max-width: none; } }
-"""
-
 
 def _page(predictions: Sequence[Prediction], title: str | None) -> str:
-    documents = "\n".join(map(_document, predictions))
-    heading = html.escape(
-        title or (predictions[0].text if predictions[0].answer.by_label() else "Attention over a document")
-    )
-    gutter = "9rem" if any(prediction.answer.per_place for prediction in predictions) else "4.6rem"
-    return page(heading, _STYLE.replace("GUTTER", gutter), documents + "\n", fonts.embedded(heading + documents))
+    first = predictions[0]
+    heading = title or (first.text if first.answer.by_label() else "Attention over a document")
+    return page(heading, Html.joined(map(_document, predictions), "\n"), "document")
 
 
-def _document(prediction: Prediction) -> str:
+def _document(prediction: Prediction) -> Html:
     drawn = lines(prediction)
-    rows = "\n".join(map(_sentence, drawn))
-    weighed = any(line.weight is not None for line in drawn)
-    worded = bool(prediction.word_attention)
-    keys = []
-    if weighed:
-        keys.append('<span><span class="key s"></span>weight of a sentence</span>')
-    if worded:
-        keys.append('<span><span class="key w"></span>weight of a word in its sentence, above an even share</span>')
-    if weighed and worded:
-        keys.append('<label><input type="checkbox" class="alone"> ignore the weights of sentences</label>')
-    bars = "".join(
-        f'<dt dir="auto">{html.escape(name)}</dt><i style="--p:{100 * chance:.1f}"></i><dd>{100 * chance:.1f} %</dd>'
-        for name, chance in _choices(prediction)
+    weighed, worded = any(line.weight is not None for line in drawn), bool(prediction.word_attention)
+    keys = [("sentences", weighed), ("words", worded), ("alone", weighed and worded)]
+    bars = Html.joined(
+        fill("document.bar", name=name, percent=f"{100 * chance:.1f}") for name, chance in _choices(prediction)
     )
-    beyond = (
-        f"<p>{prediction.places.unread:,} more words are not read by the model.</p>" if prediction.places.unread else ""
+    unread = prediction.places.unread
+    return fill(
+        "document.document",
+        choices=fill("document.choices", bars=bars) if bars else "",
+        keys=Html.joined(fill(f"document.{key}") for key, there in keys if there),
+        tagged=Html(' class="tagged"' if prediction.answer.per_place else ""),
+        sentences=Html.joined(map(_sentence, drawn)),
+        beyond=fill("document.beyond", count=f"{unread:,}") if unread else "",
     )
-    return (
-        f"<dl>{bars}</dl>\n" if bars else ""
-    ) + f'<div class="legend">{"".join(keys)}</div>\n<article>\n{rows}\n</article>{beyond}'
 
 
-def _sentence(line: _Line) -> str:
-    share = ""
+def _sentence(line: _Line) -> Html:
+    share: str = "" if line.weight is None else f"{100 * line.weight:.1f} %"
     if line.tag is not None:
-        share = f"<b>{html.escape(line.tag[0])}</b> {100 * line.tag[1]:.0f} %"
-    elif line.weight is not None:
-        share = f"{100 * line.weight:.1f} %"
+        share = fill("document.tag", tag=line.tag[0], percent=f"{100 * line.tag[1]:.0f}")
     pale = 1.0 if line.weight is None else math.sqrt(line.shade)
-    words = "".join(f"{html.escape(word.gap)}{_word(word)}" for word in line.words)
-    return (
-        f'<div class="sentence" style="--s:{pale:.3f};--c:{line.shade:.3f}"><div class="share">{share}</div>'
-        f'<div class="text" dir="auto">{words}</div></div>'
-    )
+    words = Html.joined(html.escape(word.gap) + _word(word) for word in line.words)
+    return fill("document.sentence", pale=f"{pale:.3f}", shade=f"{line.shade:.3f}", share=share, words=words)
 
 
 def _word(word: _Word) -> str:
-    text = html.escape(word.text)
     if word.weight is None:
-        return text
-    return f'<span style="--w:{word.shade:.3f}" title="{100 * word.weight:.1f} % of its sentence">{text}</span>'
+        return html.escape(word.text)
+    return fill("document.word", shade=f"{word.shade:.3f}", percent=f"{100 * word.weight:.1f}", text=word.text)
 
 
-# ---- .png ------------------------------------------------------------
+# ---- .png and .svg ------------------------------------------------------------
 
 _WIDE, _SIZE, _STEP, _EDGE = 9.5, 11, 0.235, 0.3  # inches, points, inches a line, inches
 _DPI = 150  # as the picture is saved

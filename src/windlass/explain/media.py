@@ -10,7 +10,6 @@ Where every place has a tag, the lines are the tags, with their probabilities.
 from __future__ import annotations
 
 import base64
-import html
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.errors import DataError, WindlassError
+from windlass.core.errors import DataError
 from windlass.core.records import Places, Prediction
 from windlass.explain import fonts
-from windlass.explain.render import COLOURS, GREY, INK, label, page, save
+from windlass.explain.pages import Html, fill, page
+from windlass.explain.render import COLOURS, GREY, INK, check_suffix, label, save
 
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
@@ -40,16 +40,21 @@ _ACROSS = 5  # panels in a row
 _PANEL, _LINE, _EDGE = 2.1, 0.27, 0.25  # inches: a panel, a line of weights, the edge of the page
 
 
-def draw_media(predictions: Sequence[Prediction], over: Sequence[Shown], path: Path, title: str | None = None) -> Path:
-    """Write predictions with their attention over what they were made from, as .png or .html.
+def draw_media(
+    predictions: Sequence[Prediction],
+    over: Sequence[Shown],
+    path: Path,
+    title: str | None = None,
+    value: str = "attention",
+) -> Path:
+    """Write predictions with their attention over what they were made from, as .png, .svg or .html.
 
     >>> draw_media([], [], Path("x.gif"))
     Traceback (most recent call last):
-    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
-    if path.suffix.lower() not in (".html", ".png"):
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
-    views = [View.of(p, shown) for p, shown in zip(predictions, over, strict=True)]
+    check_suffix(path)
+    views = [View.of(p, shown, value) for p, shown in zip(predictions, over, strict=True)]
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
         path.write_text(_page(views, title), encoding="utf-8")
@@ -77,7 +82,7 @@ class View:
     value: str = "attention"  # what a weight is
 
     @classmethod
-    def of(cls, prediction: Prediction, shown: Shown) -> View:
+    def of(cls, prediction: Prediction, shown: Shown, value: str = "attention") -> View:
         """The lines of a prediction; that of an end mark is left out."""
         answer, places, text = prediction.answer, prediction.places, prediction.text
         if answer.per_place:
@@ -88,12 +93,12 @@ class View:
         weights = np.array(prediction.attention)
         if answer.written:
             names = tuple(map(label, answer.tokens))
-            return cls(shown, places, names or ("end",), weights[: max(1, len(names))], text)
+            return cls(shown, places, names or ("end",), weights[: max(1, len(names))], text, value)
         likely = list(answer.by_label().items())[:3]
         heading = ",  ".join(f"{name} {100 * chance:.0f} %" for name, chance in likely) or text
         if (question := places.parts.get("question")) is not None:
             heading = f"{' '.join(question.names)}  {heading}"
-        return cls(shown, places, (text,), weights[:1], heading)
+        return cls(shown, places, (text,), weights[:1], heading, value)
 
     @property
     def edges(self) -> list[int]:
@@ -263,47 +268,73 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
 
 def _legend(view: View) -> str:
     if view.places.kind == "grid":
-        return "Bright: regions of much attention. Only the square in the middle of a picture is seen."
+        return f"Bright: regions of much {view.value}. Only the square in the middle of a picture is seen."
     strongest = f"The darkest colour stands for {100 * _most(view):.0f} %."
     return f"{view.value[0].upper()}{view.value[1:]} over {_UNITS.get(view.places.kind, 'places')}. {strongest}"
 
 
 _UNITS = {"frames": "frames", "spectrogram": "time", "steps": "steps"}
-_STYLE = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2733; --soft: #5b6875; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14191f; --ink: #e6ebf0; --soft: #9aa7b4; } }
-body { margin: 2rem; background: var(--paper); color: var(--ink); font: 16px/1.4 FAMILIES; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } p { color: var(--soft); }
-main { display: flex; flex-wrap: wrap; gap: .8rem; } figure { margin: 0; width: 14rem; text-align: center; }
-figure img { width: 100%; border-radius: .3rem; } img { max-width: 100%; } figcaption { min-height: 1.4em; }
-"""
 
 
 def _page(views: Sequence[View], title: str | None) -> str:
-    body = []
-    for view in views:
-        if view.places.kind == "grid":
-            figures = (_figure(name, pixels) for name, pixels in _panels(view))
-            drawn = f"<main>{''.join(figures)}</main>"
-        else:
-            file = io.BytesIO()
-            save(_stacked([view], None), file)
-            drawn = _image(file.getvalue(), f"{view.value} of {', '.join(view.names)}")
-        body.append(f'<h2 dir="auto">{html.escape(view.heading)}</h2>\n{drawn}\n')
-    heading = html.escape(title or "Attention")
-    words = heading + "".join(text for view in views for text in (view.heading, *view.names))
-    return page(heading, _STYLE, f"<p>{_legend(views[0])}</p>\n{''.join(body)}", fonts.embedded(words))
+    drawn = [_panels_of(view) if view.places.kind == "grid" else _strips_of(view) for view in views]
+    parts = (fill("media.view", heading=v.heading, drawn=d) for v, d in zip(views, drawn, strict=True))
+    body = fill("media.body", legend=_legend(views[0]), views=Html.joined(parts))
+    return page(title or f"{views[0].value[0].upper()}{views[0].value[1:]}", body, "media")
 
 
-def _figure(name: str, pixels: NDArray[np.uint8]) -> str:
+def _panels_of(view: View) -> Html:
+    """The picture, and one panel for each word; every region tells its weight."""
+    figures = []
+    for n, (name, pixels) in enumerate(_panels(view)):
+        regions: str = ""
+        if n:
+            across = max(int(place.split(",")[1]) for place in view.places.names)
+            hints = (
+                f"{name}, region {place}: {view.value} {100 * weight:.1f} %"
+                for place, weight in zip(view.places.names, view.weights[n - 1], strict=True)
+            )
+            cells = Html.joined(fill("media.region", hint=hint) for hint in hints)
+            regions = fill("media.regions", across=across, cells=cells)
+        image = _image(_encoded(pixels, "JPEG"), name, "jpeg")
+        figures.append(fill("media.figure", caption=name, image=image, regions=regions))
+    return fill("media.panels", figures=Html.joined(figures))
+
+
+def _strips_of(view: View) -> Html:
+    """The input, and under it a strip of cells for each line of weights."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, view._above))
+    axes = figure.add_axes((0, 0, 1, 1))
+    _draw_input(axes, view)
+    axes.set(xlim=(0, len(view.shown)), xticks=[], yticks=[])
+    file = io.BytesIO()
+    save(figure, file)
+    edges, most, strips = view.edges, _most(view), []
+    for name, line in zip(view.names, view.weights, strict=True):
+        cells = Html.joined(
+            fill(
+                "media.place",
+                wide=edges[n + 1] - edges[n],
+                strength=f"{100 * min(1.0, weight / most):.1f}",
+                hint=f"{name}, {place}: {view.value} {100 * weight:.1f} %",
+            )
+            for n, (place, weight) in enumerate(zip(view.places.names, line, strict=True))
+        )
+        strips.append(fill("media.strip", name=name, cells=cells))
+    image = _image(file.getvalue(), f"{view.value} of {', '.join(view.names)}")
+    return fill("media.strips", image=image, strips=Html.joined(strips))
+
+
+def _encoded(pixels: NDArray[np.uint8], kind: str) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=88)
-    caption = html.escape(name)
-    return f'<figure><figcaption dir="auto">{caption}</figcaption>{_image(file.getvalue(), name, "jpeg")}</figure>'
+    Image.fromarray(pixels).save(file, kind, quality=88)
+    return file.getvalue()
 
 
-def _image(content: bytes, alternative: str, kind: str = "png") -> str:
+def _image(content: bytes, alternative: str, kind: str = "png") -> Html:
     data = base64.b64encode(content).decode()
-    return f'<img src="data:image/{kind};base64,{data}" alt="{html.escape(alternative or "the input")}">'
+    return fill("media.image", kind=kind, data=data, alternative=alternative or "the input")

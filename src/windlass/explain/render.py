@@ -1,4 +1,4 @@
-"""Draw attention: `.png`, a self-contained `.html` page or `.json`, by the file's suffix.
+"""Draw attention: `.png`, `.svg`, a self-contained `.html` page or `.json`, by the file's suffix.
 
 Columns are source tokens, rows are output tokens, both in reading order; the darker a cell, the more the output token
 attends to the source token. A row sums to 1.
@@ -6,25 +6,25 @@ attends to the source token. A row sums to 1.
 
 from __future__ import annotations
 
-import html
 import json
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.data.cutting import JOINER
 from windlass.explain import fonts
+from windlass.explain.pages import Html, fill, page
 
 if TYPE_CHECKING:  # 40 MB, loaded only to draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, GREY, COLOURS = "#1b2733", "#5b6875", "Blues"
+INK, GREY, COLOURS, SIGNED = "#1b2733", "#5b6875", "Blues", "RdBu"
 _NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
@@ -43,6 +43,8 @@ class Heat:
     value: str = "attention"  # what a cell is
     axes: tuple[str, str] = ("source", "output")  # what columns and rows are
     note: str | None = None  # what a reader should know beside the weights
+    signed: bool = False  # whether values can be negative
+    most: float = 1.0  # the value of the strongest colour
 
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.attention}
@@ -53,6 +55,11 @@ class Heat:
             )
         if not self.attention or not self.source_tokens:
             raise DataError("no attention to draw: the source or the output is empty")
+
+    @property
+    def span(self) -> str:
+        """The values that colours stand for."""
+        return f"red {-self.most:.2g} to blue {self.most:.2g}" if self.signed else "0 to 1"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,21 +87,31 @@ def label(token: str) -> str:
     return "".join(_NAMED.get(c, c) if c.isspace() else c for c in token)
 
 
+def check_suffix(path: Path) -> Path:
+    """Refuse a name of a file that cannot be drawn to.
+
+    >>> check_suffix(Path("x.svg")).name
+    'x.svg'
+    """
+    if path.suffix.lower() not in (".png", ".svg", ".html", ".json"):
+        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .svg, .html or .json")
+    return path
+
+
 def sheet(items: Sequence[Heat], path: Path | str, title: str | None = None) -> Path:
     """Draw several heatmaps to one file.
 
     >>> sheet([], "x.gif")
     Traceback (most recent call last):
-    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .html or .json
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
-    path = Path(path)
+    path = check_suffix(Path(path))
     writers: dict[str, Callable[[Sequence[Heat], Path, str | None], None]] = {
-        ".png": _write_png,
+        ".png": _write_picture,
+        ".svg": _write_picture,
         ".html": _write_html,
         ".json": _write_json,
     }
-    if path.suffix.lower() not in writers:
-        raise WindlassError(f"{path}: cannot write {path.suffix!r}: name it .png, .html or .json")
     if not items:
         raise DataError(f"{path}: no attention to draw")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +128,7 @@ def _write_json(items: Sequence[Heat], path: Path, title: str | None) -> None:
     path.write_text(json.dumps(tables, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-# ---- .png ------------------------------------------------------------
+# ---- .png and .svg ------------------------------------------------------------
 
 
 def _width(text: str) -> float:
@@ -167,7 +184,8 @@ def _packed(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 def _draw(axes: Axes, panel: _Panel) -> None:
     item = panel.item
     weights, line = [[float(weight) for weight in row] for row in item.attention], 0.6 if panel.cell > 0.2 else 0.3
-    axes.pcolormesh(weights, cmap=COLOURS, vmin=0, vmax=1, edgecolors="#e8ecf0", linewidth=line)
+    colours, least = (SIGNED, -item.most) if item.signed else (COLOURS, 0)
+    axes.pcolormesh(weights, cmap=colours, vmin=least, vmax=item.most, edgecolors="#e8ecf0", linewidth=line)
     axes.invert_yaxis()
     axes.xaxis.tick_top()
     axes.set_xticks([i + 0.5 for i in range(len(item.columns))], labels=list(item.columns))
@@ -183,23 +201,26 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def save(figure: Figure, path: Path | BinaryIO) -> None:
-    """Save a figure as .png, and make its folder.
+    """Save a figure as .png or, by the suffix of the path, as .svg; make its folder.
 
     >>> import tempfile
     >>> from matplotlib.figure import Figure
     >>> save(Figure(figsize=(1, 1)), Path(tempfile.mkdtemp()) / "blank.png")
     """
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    vector = isinstance(path, Path) and path.suffix.lower() == ".svg"
     if isinstance(path, Path):
         path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
+    metadata = {"Date": None} if vector else {"Software": None}
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "windlass"}):  # the same picture, the same bytes
         warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts.families warns better
-        figure.savefig(path, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+        figure.savefig(path, format="svg" if vector else "png", dpi=150, facecolor="white", metadata=metadata)
 
 
-def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
+def _write_picture(items: Sequence[Heat], path: Path, title: str | None) -> None:
     from matplotlib.figure import Figure
 
     lines = _packed([_Panel.of(item) for item in items])
@@ -223,7 +244,8 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
             x += panel.width
         y -= max(panel.height for panel in line)
     legend = figure.add_axes((0.2 / width, 0.27 / height, 1.0 / width, 0.11 / height))
-    legend.imshow([[i / 63 for i in range(64)]], cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
+    colours = SIGNED if items[0].signed else COLOURS
+    legend.imshow([[i / 63 for i in range(64)]], cmap=colours, vmin=0, vmax=1, aspect="auto")
     legend.set_axis_off()
     note = textwrap.fill(" ".join(dict.fromkeys(map(_legend, items))), max(30, int((width - 1.5) * 15)))
     figure.text(1.3 / width, 0.32 / height, note, size=8, va="center", color=GREY)
@@ -232,80 +254,44 @@ def _write_png(items: Sequence[Heat], path: Path, title: str | None) -> None:
 
 # ---- .html ------------------------------------------------------------
 
-_STYLE = """
-:root { color-scheme: light dark;
-  --paper: #ffffff; --ink: #1b2733; --soft: #5b6875; --line: #e3e8ed; --heat: #08519c; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14191f; --ink: #e6ebf0; --soft: #9aa7b4; --line: #2a333d; --heat: #7cc0ff; }
-}
-body { margin: 2rem; background: var(--paper); color: var(--ink); font: 16px/1.4 FAMILIES; }
-h1 { font-size: 1.4rem; } p { color: var(--soft); }
-main { display: flex; flex-wrap: wrap; gap: 2.5rem; align-items: flex-start; }
-.scroll { overflow-x: auto; max-width: 100%; padding: .2rem; }
-table { border-collapse: collapse; } caption { text-align: start; font-weight: 600; padding-bottom: .6rem; }
-th { font-weight: 400; padding: .15rem .45rem; white-space: nowrap; }
-thead th { vertical-align: bottom; }
-thead.long th { text-align: start; line-height: 1; writing-mode: vertical-rl; transform: rotate(180deg); }
-tbody th { text-align: right; } th.mark { color: var(--soft); font-style: italic; }
-td { width: 2.1rem; min-width: 2.1rem; height: 2.1rem; padding: 0;
-  border: 1px solid var(--line); text-align: center;
-  background: color-mix(in oklab, var(--heat) calc(var(--w) * 1%), var(--paper)); }
-td span { opacity: 0; font-size: .8rem; font-variant-numeric: tabular-nums;
-  padding: .05rem .2rem; border-radius: .2rem; background: var(--paper); color: var(--ink); }
-td:hover { outline: 2px solid var(--ink); outline-offset: -1px; } td:hover span { opacity: 1; }
-"""
-
 
 def _legend(item: Heat) -> str:
-    legend = f"{item.value[0].upper()}{item.value[1:]}, 0 to 1. Columns: {item.axes[0]}. Rows: {item.axes[1]}."
+    legend = f"{item.value[0].upper()}{item.value[1:]}, {item.span}. Columns: {item.axes[0]}. Rows: {item.axes[1]}."
     return f"{legend} {item.note}" if item.note else legend
 
 
-def _heading(text: str, scope: str) -> str:
-    mark = ' class="mark"' if text in ("end", "start", "unknown") else ""
-    return f'<th scope="{scope}" dir="auto"{mark}>{html.escape(text)}</th>'
+def _mark(text: str) -> Html:
+    return Html(' class="mark"' if text in ("end", "start", "unknown") else "")
 
 
-def _table(item: Heat) -> str:
-    long = ' class="long"' if max(map(_width, item.columns)) > 2.5 else ""
-    head = "".join(_heading(text, "col") for text in item.columns)
-    body = []
+def heat_table(item: Heat) -> Html:
+    """A heatmap as a table of a page whose styles include `heat`.
+
+    >>> heat_table(Heat(((0.9, 0.1),), ("k", "a"), ("क",))).count("<td ")
+    2
+    """
+    columns = Html.joined(fill("heat.column", mark=_mark(text), text=text) for text in item.columns)
+    rows = []
     for row, weights in zip(item.rows, item.attention, strict=True):
         cells = []
         for column, weight in zip(item.columns, weights, strict=True):
-            percent = 100 * float(weight)
-            hint = html.escape(f"{row}, {column}: {item.value} {percent:.1f} %")
-            cells.append(f'<td style="--w:{percent:.1f}" title="{hint}"><span>{percent:.0f}</span></td>')
-        body.append(f"<tr>{_heading(row, 'row')}{''.join(cells)}</tr>")
-    caption = f'<caption dir="auto">{html.escape(item.title)}</caption>' if item.title else ""
-    return (
-        f'<div class="scroll" tabindex="0"><table>{caption}<thead{long}><tr><th></th>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
+            strength, hint = 100 * min(1.0, abs(weight) / item.most), f"{row}, {column}: {item.value} "
+            if item.signed:
+                written, hint, sign = f"{weight:+.2g}", f"{hint}{weight:+.4f}", ' class="minus"' if weight < 0 else ""
+            else:
+                written, hint, sign = f"{100 * weight:.0f}", f"{hint}{100 * weight:.1f} %", ""
+            drawn = {"strength": f"{strength:.1f}", "sign": Html(sign), "hint": hint, "value": written}
+            cells.append(fill("heat.cell", **drawn))
+        heading = fill("heat.heading", mark=_mark(row), text=row)
+        rows.append(fill("heat.row", heading=heading, cells=Html.joined(cells)) + "\n")
+    long = Html(' class="long"' if max(map(_width, item.columns)) > 2.5 else "")
+    across, title = len(item.columns), item.title or ""
+    return fill("heat.table", across=across, title=title, long=long, columns=columns, rows=Html.joined(rows))
 
 
 def _write_html(items: Sequence[Heat], path: Path, title: str | None) -> None:
-    tables = "\n".join(map(_table, items))
-    heading = html.escape(title or items[0].title or "Attention")
-    legend = html.escape(" ".join(dict.fromkeys(map(_legend, items))))
-    note = f"<p>{legend} The stronger the colour, the higher it is; point at a cell for its value in percent.</p>\n"
-    content = fonts.embedded(heading + tables)
-    path.write_text(page(heading, _STYLE, f"{note}<main>\n{tables}\n</main>", content), encoding="utf-8")
-
-
-def page(heading: str, style: str, body: str, faces: Mapping[str, str]) -> str:
-    """Return a page of its own, with the fonts that `fonts.embedded` returned; FAMILIES in the style are all fonts.
-
-    >>> page("Attention", "body { font: FAMILIES; }", "<p>", {}).splitlines()[3]
-    '<style>body { font: system-ui, sans-serif; }</style></head>'
-    """
-    style = style.replace("FAMILIES", ", ".join([*(f'"{family}"' for family in faces), "system-ui", "sans-serif"]))
-    style += "".join(
-        f'@font-face {{ font-family: "{family}"; src: url({data}); font-display: block; }}\n'
-        for family, data in faces.items()
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{style}</style></head>\n<body><h1>{heading}</h1>\n{body}</body></html>\n"
-    )
+    legend = f"{' '.join(dict.fromkeys(map(_legend, items)))} The stronger the colour, the higher the value."
+    heading = title or items[0].title or "Attention"
+    drawn = items if title or len(items) > 1 else [replace(items[0], title=None)]  # not the same title twice
+    body = fill("heat.body", legend=legend, tables=Html.joined(heat_table(item) + "\n" for item in drawn))
+    path.write_text(page(heading, body, "heat"), encoding="utf-8")

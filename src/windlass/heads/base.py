@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from pydantic import Field
@@ -16,8 +16,10 @@ from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
-from windlass.heads.options import TextHeadOptions
 from windlass.nn.embedding import Embedding
+
+if TYPE_CHECKING:
+    from windlass.heads.kinds import DecoderOptions
 
 
 class LossOptions(Options):
@@ -56,6 +58,12 @@ class Head(nn.Module, ABC):
 
     searches: ClassVar[bool] = False
     """Whether prediction is a search, with options that a user may set."""
+    limits_targets: ClassVar[bool] = False
+    """Whether a target can be too long for its input; it is then left out of the loss."""
+
+    def too_long(self, batch: Batch, places: Tensor) -> Tensor:
+        """Which targets (B,) are too long for sources of so many places (B,) of the memory."""
+        return torch.zeros_like(places, dtype=torch.bool)
 
     @abstractmethod
     def score(
@@ -100,10 +108,11 @@ class Wiring:
     memory_size: int  # D
     final_sizes: tuple[tuple[int, ...], ...] = ()  # of the tensors in every layer's last state
     part_sizes: Mapping[str, int] = field(default_factory=dict)  # of the states of the memory's parts, by name
-    decoder: TextHeadOptions | None = None  # of the text head
+    decoder: DecoderOptions | None = None  # of the text head
     tied: bool = False  # the output layer shares the decoder's embedding
     embedding: Embedding | None = None  # the encoder's, if the decoder shares it
     allowed: AllowedTransitions | None = None  # of the tags
+    outside: int | None = None  # the tag of a place that is in no span
     prefix: str | None = None  # the input that the decoder reads as a prefix
 
 

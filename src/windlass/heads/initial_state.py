@@ -8,17 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.records import CellState, Memory
+from windlass.nn.cell import Cell
 
 
 class InitialState(nn.Module):
     """The initial state of a decoder.
 
-    zeros:    h_0 = 0
+    zeros:    h_0 = 0, the empty state
     learned:  h_0 is a parameter
     summary:  h_0 of every layer is the encoder's summary, through tanh(W s + b) if sizes differ; c_0 = 0
     final:    h_0 and c_0 are the encoder's last states, layer by layer, through W s + b if sizes differ
 
-    >>> initial_state = InitialState("summary", parts=2, layers=1, size=3, memory_size=5, final_sizes=())
+    The summary, and the encoder's last states, enter where the cell reads them: h, or c of a cell that reads c alone.
+
+    >>> from windlass.nn.cells import LSTM
+    >>> initial_state = InitialState("summary", LSTM.Options().build(1, 3), layers=1, memory_size=5, final_sizes=())
     >>> h, c = initial_state(Memory(torch.zeros(2, 1, 5), torch.ones(2, 1) > 0, torch.randn(2, 5)))[0]
     >>> h.shape, c.abs().sum().item()
     (torch.Size([2, 3]), 0.0)
@@ -29,14 +33,14 @@ class InitialState(nn.Module):
     def __init__(
         self,
         kind: Literal["zeros", "learned", "summary", "final"],
-        parts: int,
+        cell: Cell,
         layers: int,
-        size: int,
         memory_size: int,
         final_sizes: tuple[tuple[int, ...], ...],
     ):
         super().__init__()
-        self.kind, self.parts, self.layers, self.size = kind, parts, layers, size
+        size, parts = cell.size, cell.parts
+        self.kind, self.layers, self.size, self.unread, self.empty = kind, layers, size, cell.unread, cell.zero_state
         # Has the dtype and device of the decoder, which an empty memory may not.
         self.register_buffer("origin", torch.zeros(size), persistent=False)
         if kind == "learned":
@@ -48,7 +52,8 @@ class InitialState(nn.Module):
             self.sources = [min(layer, len(final_sizes) - 1) for layer in range(layers)]
             self.bridges = nn.ModuleList(
                 nn.ModuleList(
-                    nn.Identity() if width == size else nn.Linear(width, size) for width in final_sizes[s][:parts]
+                    nn.Identity() if width == size else nn.Linear(width, size)
+                    for width in final_sizes[s][cell.unread :][: parts - cell.unread] or final_sizes[s][-1:]
                 )
                 for s in self.sources
             )
@@ -56,19 +61,20 @@ class InitialState(nn.Module):
     def forward(self, memory: Memory) -> tuple[CellState, ...]:
         """The initial state of every layer."""
         B = memory.summary.size(0)
-        zeros = self.origin.new_zeros(B, self.size)
-        if self.kind == "zeros":
-            return ((zeros,) * self.parts,) * self.layers
         if self.kind == "learned":
             return tuple(tuple(part.expand(B, -1) for part in layer.unbind(0)) for layer in self.states.unbind(0))
-        cells = (zeros,) * (self.parts - 1)
+        empty = self.empty(B, self.origin)
+        if self.kind == "zeros":
+            return (empty,) * self.layers
+        before, after = empty[: self.unread], empty[self.unread + 1 :]
         if self.kind == "summary":
             if memory.summary.size(1) == self.size:
-                return ((memory.summary, *cells),) * self.layers
-            return tuple((bridge(memory.summary), *cells) for bridge in self.bridges)
+                return ((*before, memory.summary, *after),) * self.layers
+            return tuple((*before, bridge(memory.summary), *after) for bridge in self.bridges)
         states: list[CellState] = []
         for source, bridges in zip(self.sources, self.bridges, strict=True):
             assert isinstance(bridges, nn.ModuleList)
-            state = tuple(b(part) for b, part in zip(bridges, memory.final[source], strict=False))
-            states.append(state + (zeros,) * (self.parts - len(state)))
+            read = memory.final[source][self.unread :] or memory.final[source][-1:]
+            state = (*before, *(bridge(part) for bridge, part in zip(bridges, read, strict=False)))
+            states.append(state + empty[len(state) :])
         return tuple(states)

@@ -7,11 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from windlass.core.fitting import Equal, Gives, Needs, Refuses, Term
+from windlass.core.fitting import Equal, Gives, Needs, Term
 from windlass.core.options import Options, named
 from windlass.nn.attention import Additive, AttentionOptions
-from windlass.nn.embedding import EmbeddingOptions, Learned
-from windlass.nn.recurrence import StackOptions
 
 
 class _Context(Options):
@@ -194,85 +192,34 @@ ReadoutOptions = Annotated[StateReadout | JoinedReadout | DeepReadout, Field(dis
 """Every readout that a recipe can name."""
 
 
-class TextHeadOptions(StackOptions):
-    """A recurrent decoder.
+def copying_terms(at: str) -> Iterator[Term]:
+    """What copying declares: it needs attention over tokens, tokenised like those of the target.
 
-    >>> TextHeadOptions(size=64).readout_size, TextHeadOptions(readout={"kind": "deep", "size": 32}).readout_size
-    (64, 32)
+    >>> sum(isinstance(term, Needs) for term in copying_terms("model.decoder"))
+    4
     """
-
-    embedding: EmbeddingOptions = Field(Learned(), description="the embedding of the last output")
-    start: Literal["zeros", "learned", "summary", "final"] = Field(
-        "zeros", description="the initial state: zeros, learned, the encoder's summary, or its last states (final)"
+    key = f"{at}.copying"
+    yield Needs(f"{at}.context weights", f"{key}: copying needs attention: set {at}.context: attention")
+    yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
+    yield Needs(
+        ("model.encoder token states", f"{at}.context words"),
+        f"{key} copies words, not sentences: set context: hierarchical",
     )
-    context: ContextOptions = Field(AttentionContext(), description="what the decoder sees of the memory at every step")
-    feedback: bool = Field(True, description="feed the last output into the next step")
-    readout: ReadoutOptions = Field(StateReadout(), description="the input of the output layer")
-    copying: bool = Field(
-        False, description="copy tokens from the source, also out-of-vocabulary ones (pointer-generator)"
+    yield Equal(
+        ("source pieces", "target pieces"),
+        f"{key}: the source is cut into <source pieces>, but the target into <target pieces>: cut both alike",
     )
-
-    @property
-    def readout_size(self) -> int:
-        """The size of the readout: R."""
-        return int(getattr(self.readout, "size", self.size))
-
-    @model_validator(mode="after")
-    def _all_used(self) -> TextHeadOptions:
-        if not self.feedback and self.embedding != Learned():
-            raise ValueError("embedding is not used without feedback: leave it out")
-        return self
-
-    def _terms(self, at: str) -> Iterator[Term]:
-        yield Needs("model.head writing", "model.head: <model.head> has no decoder: leave model.decoder out")
-        yield Refuses(
-            f"{at}.embedding.more",
-            f"{at}.embedding.more: a word that the training data lacks is never written: leave it out",
-        )
-        yield Gives(f"{at} readout size", self.readout_size)
-        yield Gives(f"{at}.cell state", self.cell.stateful)
-        if self.start in ("summary", "final"):
-            yield Needs(
-                f"{at}.cell state",
-                f"{at}.cell: <{at}.cell> has no state that start: {self.start} could set: use start: zeros or learned",
-            )
-        if self.start == "summary":
-            yield Needs(
-                "model.encoder summary",
-                f"with model.encoder: <model.encoder> there is no memory: set {at}.start: zeros or learned",
-            )
-        if self.start == "final":
-            yield Needs(
-                "model.encoder final states",
-                f"model.encoder: <model.encoder> leaves no last states: set {at}.start: summary, zeros or learned",
-            )
-        if self.copying:
-            yield from self._declare_copying(at)
-
-    def _declare_copying(self, at: str) -> Iterator[Term]:
-        """Copying needs attention over tokens, tokenised like those of the target."""
-        key = f"{at}.copying"
-        yield Needs(f"{at}.context weights", f"{key}: copying needs attention: set {at}.context: attention")
-        yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
-        yield Needs(
-            ("model.encoder token states", f"{at}.context words"),
-            f"{key} copies words, not sentences: set context: hierarchical",
-        )
+    yield Equal(
+        ("source.tokens.cut", "target.tokens.cut"),
+        f"{key}: words end at <source.tokens.cut> in the source, but at <target.tokens.cut> in the target: "
+        "set cut alike",
+    )
+    yield Needs(
+        ("source whole tokens", "vocabulary: joint"),
+        f"{key}: pieces of words are the same on both sides only with vocabulary: joint",
+    )
+    for name in ("normal_form", "lowercase"):
         yield Equal(
-            ("source pieces", "target pieces"),
-            f"{key}: the source is cut into <source pieces>, but the target into <target pieces>: cut both alike",
+            (f"source.{name}", f"target.{name}"),
+            f"{key}: source.{name} and target.{name} differ, so words would not match: set them alike",
         )
-        yield Equal(
-            ("source.tokens.cut", "target.tokens.cut"),
-            f"{key}: words end at <source.tokens.cut> in the source, but at <target.tokens.cut> in the target: "
-            "set cut alike",
-        )
-        yield Needs(
-            ("source whole tokens", "vocabulary: joint"),
-            f"{key}: pieces of words are the same on both sides only with vocabulary: joint",
-        )
-        for name in ("normal_form", "lowercase"):
-            yield Equal(
-                (f"source.{name}", f"target.{name}"),
-                f"{key}: source.{name} and target.{name} differ, so words would not match: set them alike",
-            )

@@ -34,6 +34,9 @@ class TagsHeadOptions(Options):
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
+    outside: float = Field(
+        1.0, gt=0, description="factor on the probability of O, outside of all spans: below 1 more spans are found"
+    )
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Needs(
@@ -51,7 +54,11 @@ class TagsHeadOptions(Options):
 
     def build(self, wiring: Wiring) -> TagsHead:
         """Build the head."""
-        return TagsHead(self, wiring.outputs, wiring.memory_size, wiring.allowed)
+        if self.outside != 1 and wiring.outside is None:
+            raise RecipeError(
+                "model.head.outside is for tags that mark spans (B-x I-x O), and these do not: leave it out"
+            )
+        return TagsHead(self, wiring.outputs, wiring.memory_size, wiring.allowed, wiring.outside)
 
 
 @final
@@ -69,9 +76,15 @@ class TagsHead(Head):
     last: Tensor
 
     def __init__(
-        self, options: TagsHeadOptions, tags: int, memory_size: int, allowed: AllowedTransitions | None = None
+        self,
+        options: TagsHeadOptions,
+        tags: int,
+        memory_size: int,
+        allowed: AllowedTransitions | None = None,
+        outside: int | None = None,
     ):
         super().__init__()
+        self.outside, self.factor = outside, options.outside
         self.output = mlp(memory_size, options.hidden, tags, options.dropout)
         self.crf = CRF(tags) if options.output == "crf" else None
         masks = allowed or ([True] * tags, [[True] * tags] * tags, [True] * tags)
@@ -97,6 +110,13 @@ class TagsHead(Head):
         chain = self.scheme if self.crf is None else self.crf(self.scheme)
         return chain.viterbi(scores, memory.mask)[0]
 
+    def best_of_marginals(self, marginals: Tensor, mask: Tensor) -> Tensor:
+        """The tags (B, S) with the largest product of marginals (B, S, V), that of O weighted, within the scheme."""
+        scores = marginals.clamp(min=1e-12).log()
+        if self.outside is not None:
+            scores[..., self.outside] += math.log(self.factor)
+        return self.scheme.cpu().viterbi(scores, mask)[0]
+
     def score(
         self,
         memory: Memory,
@@ -117,16 +137,16 @@ class TagsHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """The best tags that the scheme allows; for an ensemble, by the mean of the marginals at every place."""
+        """The best tags that the scheme allows: by marginals for an ensemble, or if O is weighted."""
         if request.nbest > 1:
             raise RecipeError("a tagger has one output, with the probability of each tag: leave nbest out")
         first = members[0]
         mask = first.memory.mask.cpu()
         marginals = ensemble_mean(member.head(member.memory) for member in members)
-        if len(members) == 1:
+        if len(members) == 1 and first.head.factor == 1:
             best = first.head.best_tags(first.memory).cpu()
         else:
-            best = first.head.scheme.cpu().viterbi(marginals.clamp(min=1e-12).log(), mask)[0]
+            best = first.head.best_of_marginals(marginals, mask)
         return [
             [_hypothesis(best[row, :length].tolist(), marginals[row, :length])]
             for row, length in enumerate(mask.sum(1).tolist())

@@ -1,71 +1,52 @@
-"""The text head: a recurrent decoder, p(y | memory) = product over t of p(y_t | y_1 .. y_{t-1}, memory)."""
+"""The text head: p(y | memory) = product over t of p(y_t | y_1 .. y_{t-1}, memory), by a decoder of any kind."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.marks import BOS
-from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Record, Scored
+from windlass.core.options import Part
+from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.search import SearchRequest, forced_hypotheses, search
 from windlass.heads.base import Head, LossOptions, gold
 from windlass.heads.copying import CopySource, Gate, in_vocabulary
-from windlass.heads.fast.fused import fused_decoder
-from windlass.heads.fast.inference import InferenceDecoder
-from windlass.heads.initial_state import InitialState
-from windlass.heads.options import AttentionContext, HierarchicalContext, TextHeadOptions
 from windlass.heads.running import score_chunk
-from windlass.nn import fast
-from windlass.nn.attention import Attention, Keys
 from windlass.nn.copying import copy_share, mixed_logprob
 from windlass.nn.embedding import Embedding
-from windlass.nn.fast.activation import tanh
-from windlass.nn.fast.decoder import FusedDecoder, decode
-from windlass.nn.fast.onednn import linear
-from windlass.nn.hierarchical_attention import HierarchicalAttention
-from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, doubly_stochastic_loss, output_loss
-from windlass.nn.product import Product
-from windlass.nn.recurrence import Stack, StackState
+from windlass.nn.loss import alignment_loss, copy_loss, doubly_stochastic_loss, output_loss
+
+if TYPE_CHECKING:
+    from windlass.heads.kinds import DecoderOptions
 
 
-@dataclass(frozen=True)
-class DecoderSource(Record):
-    """What the decoder reads at every step, shared by all hypotheses of a row.
+class Source(Protocol):
+    """What a decoder reads at every step, with a row for each sentence; a record."""
 
-    >>> DecoderSource(None, torch.zeros(2, 3), None).select(torch.tensor([1])).summary.shape
-    torch.Size([1, 3])
+    @property
+    def copies(self) -> CopySource | None:
+        """What can be copied, with copying."""
+
+    @property
+    def places(self) -> Tensor | None:
+        """The real places of the attention (B, S), if there is any."""
+
+
+class Step(NamedTuple):
+    """What a decoder computes for a token, (N, ...), or for all tokens of a target, (B, T, ...).
+
+    >>> Step(torch.zeros(2, 3)).weights is None
+    True
     """
 
-    keys: Keys | None  # with attention
-    summary: Tensor | None  # (B, D) with context: summary
-    projected_summary: Tensor | None  # (B, G) the summary, projected for the first layer
-    input_projections: tuple[Product, ...] = ()  # of the first layer: for token, context and fed
-    copies: CopySource | None = None  # with copying
-
-
-@dataclass(frozen=True)
-class DecoderState(Record):
-    """What changes from step to step, with a row for each hypothesis.
-
-    >>> DecoderState(StackState(((torch.zeros(2, 3),),)), None, None).stack.top.shape
-    torch.Size([2, 3])
-    """
-
-    stack: StackState
-    fed: Tensor | None  # (N, R) the last readout o, with input feeding
-    coverage: Tensor | None  # (N, S) the attention that each place has received so far
-
-
-class _Step(NamedTuple):
     s: Tensor  # (N, H) the state
-    context: Tensor | None  # (N, D)
-    o: Tensor | None  # (N, R) the readout, with input feeding
-    weights: Tensor | None  # (N, S) attention
+    context: Tensor | None = None  # (N, D)
+    o: Tensor | None = None  # (N, R) the readout, if it is computed with the state
+    weights: Tensor | None = None  # (N, S) attention
     coverage_penalty: Tensor | None = None  # (N,) the coverage loss
 
 
@@ -77,252 +58,119 @@ class _TeacherForced(NamedTuple):
     places: Tensor | None  # (B, S) the real places of the attention
 
 
-@final
-class TextHead(Head):
-    """A recurrent decoder.
+class TextHead(Part, Head):
+    """A decoder with an output layer: p(y_t) = softmax(V o_t + b), or mixed with what it copies.
 
-    x_t = [e(y_{t-1}); c_t; o_{t-1}]        s_t = R(s_{t-1}, x_t)        p(y_t) = softmax(V o_t + b)
-
-    context none:       no c_t: the decoder sees the memory only in s_0
-    context summary:    c_t = summary
-    query previous:     c_t = attend(s_{t-1}), part of x_t                         (Bahdanau et al. 2015)
-    query current:      c_t = attend(s_t), part of o_t, not of x_t                 (Luong et al. 2015)
-    input feeding:      o_{t-1} is part of x_t                                     (Luong et al. 2015)
-    hierarchical:       attention over sentences and their words; see `nn/hierarchical_attention.py`
-    readout:            o_t = s_t, or tanh(W [s_t; c_t]), or tanh(W [s_t; c_t; e(y_{t-1})])
-    copying:            p(y_t) = g_t softmax(V o_t + b) + (1 - g_t) (attention on places that hold y_t)
-
-    >>> head = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=())
-    >>> memory = Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6))
-    >>> source, state = head.begin(memory)
-    >>> logprobs, state, weights = head.step(torch.tensor([BOS, BOS]), state, source)
-    >>> logprobs.shape, weights.shape
-    (torch.Size([2, 10]), torch.Size([2, 5]))
+    Its kinds differ in `begin` (source and state before the first token), `advance` (one step), `unroll` (all steps of
+    a given target) and `run_chunk` (running text). Training, search and forced decoding are written once.
     """
 
     searches = True
+    options: DecoderOptions
+    embedding: Embedding | None  # None without feedback
+    output: nn.Linear
+    gate: Gate | None  # with copying
+    prefix: str | None  # the input that is read before the first token
 
-    def __init__(
-        self,
-        options: TextHeadOptions,
-        vocabulary: int,
-        memory_size: int,
-        final_sizes: tuple[tuple[int, ...], ...],
-        embedding: Embedding | None = None,
-        tie: bool = False,
-        words_size: int = 0,
-        prefix: str | None = None,
-    ):
-        super().__init__()
-        self.options, self.prefix = options, prefix  # the prefix: the input that is read before the first token
-        self.embedding = (embedding or options.embedding.build(vocabulary)) if options.feedback else None
-        self.embedding_size = self.embedding.size if self.embedding else 0  # E
-        context = options.context
-        self.attention = _attention(options, memory_size, words_size)
-        attends = context if isinstance(context, AttentionContext | HierarchicalContext) else None
-        self.queries_previous = attends is not None and attends.query == "previous"
-        self.input_feeding = attends is not None and attends.input_feeding
-        self.uses_coverage = self.attention is not None and self.attention.uses_coverage
-        self.context_size = self.attention.size if self.attention else memory_size if context.constant else 0
-        self.readout_size = options.readout_size
-        self.widths = (  # of token, context and fed in the first layer's input
-            self.embedding_size,
-            self.context_size if self.queries_previous or context.constant else 0,
-            self.readout_size if self.input_feeding else 0,
-        )
-        self.stack = Stack(sum(self.widths), options)
-        self.start = InitialState(
-            options.start, self.stack.first.parts, options.layers, options.size, memory_size, final_sizes
-        )
-        if options.readout.joins:
-            width = options.size + self.context_size + (self.embedding_size if options.readout.reads_output else 0)
-            self.join = nn.Linear(width, self.readout_size, bias=False)
-        self.output = nn.Linear(self.readout_size, vocabulary)
-        self.gate = Gate(vocabulary, options.size, self.context_size, self.embedding_size) if options.copying else None
-        if tie and self.embedding is not None:
-            assert isinstance(self.embedding.table, nn.Parameter)
-            self.embedding.scale_for_tying()
-            self.output.weight = self.embedding.table
-
-    # -- fast paths
-
-    def fused(self, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
-        """The decoder over embedded tokens e (B, T, E) in one piece, if its cells and attention offer it."""
-        return fused_decoder(self, e, state, source)
-
-    def inference(self, int8: bool = False) -> InferenceDecoder:
-        """The decoder with packed weights, for a search."""
-        return InferenceDecoder(self, int8)
-
-    # -- step by step: the decoder of a search
-
-    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[DecoderSource, DecoderState]:
+    @abstractmethod
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[Any, Any]:
         """Prepare a memory; return it with the state before the first target token.
 
         The batch has the prefix and the ids that can be copied, if the decoder reads them.
         """
-        keys = self.attention.prepare(memory) if self.attention else None
-        summary = memory.summary if self.options.context.constant else None
-        # For token, context and fed, which are known only step by step.
-        projections = tuple(Product(columns) for columns in self.stack.first.weight_x.split(self.widths, dim=1))
-        projected_summary = None if summary is None else projections[1](summary)
-        layers = self.start(memory)
-        stack = self.stack.begin(layers)
-        prefix = None if batch is None or self.prefix is None else batch.inputs[self.prefix]
-        if prefix is not None and self.embedding is not None:
-            _, layers = self.stack(self.embedding(prefix.values), prefix.mask, stack)
-            stack = replace(stack, layers=layers)  # keeps the masks of locked dropout: it is one sequence
-        like = layers[0][0]
-        fed = like.new_zeros(len(like), self.readout_size) if self.input_feeding else None
-        coverage = like.new_zeros(keys.mask.shape) if self.uses_coverage and keys else None
-        copies = None
-        if self.gate and keys:
-            copies = self.gate.prepare(None if batch is None else batch.copyable, keys.values, keys.mask)
-        source = DecoderSource(keys, summary, projected_summary, projections, copies)
-        return source, DecoderState(stack, fed, coverage)
 
-    def step(
-        self, tokens: Tensor, state: DecoderState, source: DecoderSource
-    ) -> tuple[Tensor, DecoderState, Tensor | None]:
+    @abstractmethod
+    def advance(self, e: Tensor, state: Any, source: Any) -> tuple[Step, Any]:
+        """One step, with embedded tokens e (N, E); return what it computes, and the new state."""
+
+    @abstractmethod
+    def unroll(self, e: Tensor, state: Any, source: Any, weights: bool) -> Step:
+        """All steps over embedded tokens e (B, T, E); attention may be left out unless `weights`."""
+
+    @abstractmethod
+    def run_chunk(self, batch: Batch, carry: Carry | None) -> tuple[Tensor, Carry]:
+        """Run over a chunk of running text; return readouts (B, T, R) and the state at the end of each row.
+
+        Rows that continue the last batch start from `carry`, the others from the initial state.
+        """
+
+    @abstractmethod
+    def readout(self, step: Step, e: Tensor) -> Tensor:
+        """The input of the output layer (..., R), after steps with embedded tokens e (..., E)."""
+
+    def tie_output(self) -> None:
+        """Share the embedding with the output layer, if there is one."""
+        if self.embedding is not None:
+            assert isinstance(self.embedding.table, nn.Parameter)
+            self.embedding.scale_for_tying()
+            self.output.weight = self.embedding.table
+
+    # -- step by step: the decoder of a search
+
+    def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S).
 
         With copying, the log probabilities are (N, V + K), for K out-of-vocabulary tokens of the sources.
         """
-        e = self._embed(tokens)
-        step, state = self._advance(e, self.stack.first.project(e), state, source)
+        e = self.embed(tokens)
+        step, state = self.advance(e, state, source)
         return self._logprobs(step, e, source), state, step.weights
 
-    def _logprobs(self, step: _Step, e: Tensor, source: DecoderSource) -> Tensor:
+    def _logprobs(self, step: Step, e: Tensor, source: Source) -> Tensor:
         """The log probabilities after a step."""
-        logits = self.output(self.read_out(step.s, step.context, e) if step.o is None else step.o)
+        logits = self.output(self.readout(step, e))
         if self.gate is None or step.weights is None or source.copies is None:
             return torch.log_softmax(logits, dim=-1)
         return self.gate.mix(logits, step.s, e, step.weights, source.copies)
 
-    def _embed(self, tokens: Tensor) -> Tensor:
-        if self.embedding is None:  # no feedback
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embed tokens (...) as they are fed back: (..., E)."""
+        if self.embedding is None:
             return self.output.weight.new_zeros(*tokens.shape, 0)
-        known = tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
-        e: Tensor = self.embedding(known)
+        e: Tensor = self.embedding(self.reads(tokens))
         return e
 
-    def _attend(self, query: Tensor, state: DecoderState, source: DecoderSource) -> tuple[Tensor, Tensor]:
-        """The attention of every hypothesis: queries (N, Q) -> contexts (N, D), weights (N, S)."""
-        assert self.attention is not None
-        assert source.keys is not None
-        B = source.keys.mask.size(0)
-        coverage = None if state.coverage is None else state.coverage.view(B, -1, state.coverage.size(1))
-        context, weights = self.attention(query.view(B, -1, query.size(1)), source.keys, coverage)
-        return context.flatten(0, 1), weights.flatten(0, 1)
-
-    def _advance(
-        self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource
-    ) -> tuple[_Step, DecoderState]:
-        """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
-        context = weights = penalty = o = None
-        if source.projected_summary is not None and source.summary is not None:
-            hypotheses = projected.size(0) // source.projected_summary.size(0)
-            projected = projected + source.projected_summary.repeat_interleave(hypotheses, dim=0)
-            context = source.summary.repeat_interleave(hypotheses, dim=0)
-        if self.queries_previous:
-            context, weights = self._attend(state.stack.top, state, source)
-            projected = source.input_projections[1](context, projected)
-        if state.fed is not None:
-            projected = source.input_projections[2](state.fed, projected)
-        s, stack = self.stack.step(projected, state.stack)
-        if self.attention is not None and not self.queries_previous:
-            context, weights = self._attend(s, state, source)
-        if self.input_feeding:
-            o = self.read_out(s, context, e)
-        coverage = state.coverage
-        if coverage is not None and weights is not None:
-            penalty = coverage_loss(weights, coverage)
-            coverage = coverage + weights
-        return _Step(s, context, o, weights, penalty), DecoderState(stack, o, coverage)
-
-    def read_out(self, s: Tensor, context: Tensor | None, e: Tensor) -> Tensor:
-        """The readout o (..., R) of states (..., H), contexts (..., D) and tokens (..., E)."""
-        readout = self.options.readout
-        if readout.kind == "state":
-            return s
-        inputs = [s] if context is None else [s, context]
-        if readout.kind == "deep":
-            inputs.append(e)
-        o = tanh(linear(torch.cat(inputs, dim=-1), self.join.weight))
-        return F.dropout(o, readout.dropout, self.training)
+    def reads(self, tokens: Tensor) -> Tensor:
+        """What a step reads after these outputs."""
+        return tokens if self.gate is None else in_vocabulary(tokens, self.output.out_features)
 
     # -- teacher forcing: training and forced decoding
 
-    def teacher_force(self, memory: Memory, batch: Batch, sampling_prob: float = 0.0) -> _TeacherForced:
+    def teacher_force(
+        self, memory: Memory, batch: Batch, sampling_prob: float = 0.0, weights: bool = True
+    ) -> _TeacherForced:
         """Run the decoder over reference targets (B, T).
 
-        With probability `sampling_prob` it reads its own last output instead (scheduled sampling).
+        With probability `sampling_prob` it reads its own last output instead (scheduled sampling). Attention may be
+        left out unless `weights`.
         """
         target = gold(batch).values
         source, state = self.begin(memory, batch)
         tokens = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
         if sampling_prob > 0:
-            return self._force_sampled(tokens, state, source, sampling_prob)
-        e = self._embed(tokens)  # (B, T, E)
-        if not (self.queries_previous or self.input_feeding or self.uses_coverage):
-            return self._force_parallel(e, state, source)
-        fused = fast.fused(self, e, state, source)
-        if fused is not None:
-            return self._force_fused(e, fused, source)
-        projected = self.stack.first.project(e.transpose(0, 1))  # (T, B, G)
-        steps: list[_Step] = []
-        for x_t, e_t in zip(projected.unbind(0), e.unbind(1), strict=True):
-            step, state = self._advance(e_t, x_t, state, source)
-            steps.append(step)
-        return self._forced(_stack(steps), e, source)
-
-    def _forced(self, steps: _Step, e: Tensor, source: DecoderSource) -> _TeacherForced:
-        """What needs no recurrence, for all steps (B, T, ...) at once: readouts that are not fed, and the copy gate."""
-        o, gate = self.read_out(steps.s, steps.context, e) if steps.o is None else steps.o, None
+            steps, e = self._sample(tokens, state, source, sampling_prob)
+        else:
+            e = self.embed(tokens)  # (B, T, E)
+            steps = self.unroll(e, state, source, weights or self.gate is not None)
+        gate = None
         if self.gate is not None and steps.weights is not None and source.copies is not None:
             gate = self.gate(steps.s, e, steps.weights, source.copies)
-        places = None if source.keys is None else source.keys.mask
-        return _TeacherForced(o, steps.weights, steps.coverage_penalty, gate, places)
+        return _TeacherForced(self.readout(steps, e), steps.weights, steps.coverage_penalty, gate, source.places)
 
-    def _force_fused(self, e: Tensor, fused: FusedDecoder, source: DecoderSource) -> _TeacherForced:
-        """All steps in one piece, with gradients derived by hand."""
-        assert source.keys is not None
-        states, attention, readouts = decode(fused)
-        weights = attention.transpose(0, 1)  # (B, T, S)
-        penalty = coverage_loss(weights, weights.cumsum(1) - weights) if self.uses_coverage else None
-        o = None if readouts is None else readouts.transpose(0, 1)
-        context = weights @ source.keys.values if o is None else None
-        return self._forced(_Step(states.transpose(0, 1), context, o, weights, penalty), e, source)
-
-    def _force_parallel(self, e: Tensor, state: DecoderState, source: DecoderSource) -> _TeacherForced:
-        """All steps in parallel, if the stack's inputs do not depend on its outputs."""
-        context = weights = None
-        x = e
-        if source.summary is not None:
-            context = source.summary[:, None].expand(-1, e.size(1), -1)
-            x = torch.cat([e, context], dim=-1)
-        s, _ = self.stack(x, None, state.stack)
-        if self.attention is not None:
-            assert source.keys is not None
-            context, weights = self.attention(s, source.keys)
-        return self._forced(_Step(s, context, None, weights), e, source)
-
-    def _force_sampled(
-        self, tokens: Tensor, state: DecoderState, source: DecoderSource, sampling_prob: float
-    ) -> _TeacherForced:
+    def _sample(self, tokens: Tensor, state: Any, source: Source, sampling_prob: float) -> tuple[Step, Tensor]:
         """Scheduled sampling (Bengio et al. 2015): for every token, read the reference or the model's own output."""
-        steps: list[_Step] = []
+        steps: list[Step] = []
         embedded: list[Tensor] = []
         last = tokens[:, 0]
         for t, reference in enumerate(tokens.unbind(1)):
             sampled = torch.rand(last.shape, device=last.device) < sampling_prob
-            e = self._embed(torch.where(sampled, last, reference) if t else reference)
-            step, state = self._advance(e, self.stack.first.project(e), state, source)
+            e = self.embed(torch.where(sampled, last, reference) if t else reference)
+            step, state = self.advance(e, state, source)
             with torch.no_grad():
                 last = self._logprobs(step, e, source).argmax(-1)
             steps.append(step)
             embedded.append(e)
-        return self._forced(_stack(steps), torch.stack(embedded, 1), source)
+        return stack_steps(steps), torch.stack(embedded, 1)
 
     def score(
         self,
@@ -336,7 +184,8 @@ class TextHead(Head):
         loss = loss or LossOptions()
         if batch.continues is not None:
             return score_chunk(self, batch, carry, loss.label_smoothing)
-        target, forced = gold(batch), self.teacher_force(memory, batch, sampling_prob)
+        wanted = bool(loss.alignment or loss.doubly_stochastic)
+        target, forced = gold(batch), self.teacher_force(memory, batch, sampling_prob, wanted)
         reference, output, readout = target.values[target.mask], self.output, forced.readout[target.mask]
         if forced.gate is None:
             value, nll = output_loss(readout, output.weight, output.bias, reference, loss.label_smoothing)
@@ -348,7 +197,7 @@ class TextHead(Head):
             penalties["coverage"] = forced.coverage_penalty[target.mask].sum()
         if loss.alignment and batch.alignment is not None and forced.weights is not None:
             weights, links = forced.weights, batch.alignment
-            if self.options.context.aligns_late:  # the step after a word, which reads it, aligns it
+            if self.options.aligns_late:  # the step after a word, which reads it, aligns it
                 weights, links = weights[:, 1:], links[:, :-1]
             penalties["alignment"] = alignment_loss(weights, links)
         if loss.doubly_stochastic and forced.weights is not None and forced.places is not None:
@@ -387,14 +236,11 @@ class TextHead(Head):
         return forced_hypotheses(gold(batch), *self.reference_logprobs(memory, batch))
 
 
-def _attention(options: TextHeadOptions, memory_size: int, words_size: int) -> Attention | HierarchicalAttention | None:
-    context = options.context
-    if isinstance(context, HierarchicalContext):
-        return HierarchicalAttention(context.score, context.within, options.size, memory_size, words_size)
-    return Attention(context.score, options.size, memory_size) if isinstance(context, AttentionContext) else None
+def stack_steps(steps: Sequence[Step]) -> Step:
+    """Steps (B, ...) as one (B, T, ...).
 
-
-def _stack(steps: list[_Step]) -> _Step:
-    """Steps (B, ...) as one (B, T, ...)."""
+    >>> stack_steps([Step(torch.zeros(2, 3))] * 5).s.shape
+    torch.Size([2, 5, 3])
+    """
     stacked = (None if parts[0] is None else torch.stack(parts, 1) for parts in zip(*steps, strict=True))
-    return _Step(*stacked)  # type: ignore[arg-type]
+    return Step(*stacked)  # type: ignore[arg-type]

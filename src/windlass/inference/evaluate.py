@@ -92,7 +92,7 @@ def alignment_metrics(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     0.0
     """
     decoder = bundle.recipe.model.decoder
-    late = decoder is not None and decoder.context.aligns_late
+    late = decoder is not None and decoder.aligns_late
     linked = [e for e in examples if e.alignment]
     forced = score(bundle, [(e.source, e.target) for e in linked])
     predicted, diagonals, gold = [], [], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +12,16 @@ from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, NotFiniteError, RecipeError
+from windlass.core.marks import UNK
 from windlass.core.records import Hypothesis, Member, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
 from windlass.data.sides import Sides
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
-from windlass.decoding.search import SearchRequest
+from windlass.decoding.search import Considered, SearchRequest
 from windlass.heads.base import ensemble_mean
+from windlass.heads.text import TextHead
 from windlass.inference.likelihood import score_texts
 
 BATCH_TOKENS = 4000
@@ -33,11 +35,14 @@ def predict(
     nbest: int = 1,
     batch_tokens: int | None = None,
     first_key: int = 0,
+    prefix: str = "",
+    watch: Callable[[Considered], None] | None = None,
 ) -> list[Prediction]:
     """Return a prediction for every input, in order; a blank one for a blank input. Several bundles are an ensemble.
 
     An input that cannot be read, such as a damaged picture, has a blank prediction with its `error`.
     `first_key` is the number of the first input: samples do not depend on how inputs are split into calls.
+    With a `prefix` every output begins with it; `watch` is told of every step of a beam search.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -53,6 +58,12 @@ def predict(
     head = type(first.model.head)
     if options is not None and not head.searches:
         raise RecipeError("search options have no use: this model writes no text; leave them out")
+    if prefix and not issubclass(head, TextHead):
+        raise RecipeError("a prefix has no use: this model does not write token by token; leave it out")
+    forced = tuple(first.sides.tokenizer.encode(prefix)) if prefix else ()
+    if UNK in forced:
+        unknown = ", ".join(map(repr, first.sides.tokenizer.unknown(prefix)))
+        raise RecipeError(f"no output can begin with {prefix!r}: the model never writes {unknown}")
     options = options or first.recipe.search
     if nbest > 1 and options is not None and options.single:
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
@@ -62,7 +73,7 @@ def predict(
     if len(numbers) > size:
         starts = range(0, len(texts), size)
         parts = (texts[start : start + size] for start in starts)
-        each = [predict(bundles, part, options, nbest, batch_tokens, first_key + n)
+        each = [predict(bundles, part, options, nbest, batch_tokens, first_key + n, prefix, watch)
                 for n, part in zip(starts, parts, strict=True)]  # fmt: skip
         return [prediction for part in each for prediction in part]
     bundles, failed = _with_features(bundles, [texts[n] for n in numbers])
@@ -89,7 +100,7 @@ def predict(
         keys = torch.tensor([first_key + numbers[row] for row in rows])
         brackets = first.sides.target.brackets(first.sides.source, values)  # if the target has any
         constraint = None if brackets is None else WellFormed(*brackets, first.device)
-        request = SearchRequest(options, nbest, keys, constraint)
+        request = SearchRequest(options, nbest, keys, constraint, prefix=forced, watch=watch)
         ranked = head.predict(members, request)
         for row, prediction in zip(rows, _predictions(first, values, members, ranked), strict=True):
             predictions[numbers[row]] = prediction

@@ -23,7 +23,16 @@ def spearman(predictions: Sequence[str], references: Sequence[Sequence[str]]) ->
     >>> spearman(["1", "2", "40"], [["1"], ["2"], ["3"]])["spearman"]
     1.0
     """
-    return {"spearman": _correlation(*map(_ranks, _numbers(predictions, references)))}
+    return {"spearman": rank_correlation(*_numbers(predictions, references))}
+
+
+def rank_correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Spearman's rho of two series of numbers; 0 where one of them is constant.
+
+    >>> rank_correlation(np.array([1.0, 2.0, 40.0]), np.array([3.0, 2.0, 1.0]))
+    -1.0
+    """
+    return _correlation(_ranks(a), _ranks(b))
 
 
 def mean_squared_error(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -1,13 +1,10 @@
-"""Recurrent cells: one step of a recurrence, with the equations of the literature.
+"""Recurrent cells, with the equations of the literature, and the table of all cells.
 
-A cell computes a step in two parts. `project` multiplies the inputs by their weights and adds the bias; it needs no
-state, so one product serves a whole sequence. `step` does the rest. W are the weights of the input, U those of the
-state, * is elementwise.
+W are the weights of the input, U those of the state, * is elementwise.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal, Self, final
 
@@ -17,13 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
-from windlass.core.options import Options, Part, named
+from windlass.core.options import named
 from windlass.core.records import CellState
-from windlass.nn.fast import torch_lstm
+from windlass.nn.cell import Cell, CellBase, GatedOptions, Products
 from windlass.nn.fast.activation import tanh
-from windlass.nn.fast.onednn import linear
-from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape, recurrence
+from windlass.nn.fast.recurrence import GruTape, LstmTape
+from windlass.nn.parallel_cells import SRU, MinGRU, MinLSTM
 from windlass.nn.product import Product
+from windlass.nn.xlstm import MLSTM, SLSTM
 
 _Named = Literal["tanh", "relu", "sigmoid", "identity"]
 _Activation = Callable[[Tensor], Tensor]
@@ -33,87 +31,6 @@ _ACTIVATIONS: dict[str, _Activation] = {
     "sigmoid": torch.sigmoid,
     "identity": lambda x: x,
 }
-
-
-class _AnyCell(Options):
-    stateful: ClassVar[bool] = True  # whether another network can be initialised with the state
-
-    def build(self, input_size: int, size: int) -> Cell:
-        """Build the cell."""
-        return self.part(input_size, size, self)  # type: ignore[no-any-return]
-
-
-class _CellOptions(_AnyCell):
-    bias: bool = Field(True, description="add a bias to every gate")
-    orthogonal: bool = Field(True, description="initialise the recurrent weights as orthogonal matrices")
-    drop: float = Field(
-        0.0, ge=0, lt=1, description="dropout on the recurrent weights, one mask per sequence (DropConnect)"
-    )
-
-
-class Cell(Part, nn.Module, ABC):
-    """One step of a recurrence: `state = step(project(x), state)`; its output is `state[0]`."""
-
-    parts = 1
-    """The number of tensors in the state."""
-    tape: type[Tape] | None = None
-    """The step and its gradients by hand, for whole sequences and for decoders with attention."""
-    sums_input = False
-    """Whether a step uses the projected input and the product with the state only as their sum."""
-    bounded: bool | None = False
-    """Whether all states after the first lie within -1..1; None: if the first one does."""
-
-    def __init__(self, input_size: int, size: int, gates: int, options: _CellOptions):
-        super().__init__()
-        self.input_size, self.size, self.drop = input_size, size, options.drop
-        self.weight_x: Tensor = nn.Parameter(torch.empty(gates * size, input_size))
-        self.weight_h = nn.Parameter(torch.empty(gates * size, size))
-        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(gates * size)) if options.bias else None
-        for gate in self.weight_x.data.split(size):
-            nn.init.xavier_uniform_(gate) if gate.numel() else None
-        for gate in self.weight_h.data.split(size):
-            (nn.init.orthogonal_ if options.orthogonal else nn.init.xavier_uniform_)(gate)
-
-    def project(self, x: Tensor) -> Tensor:
-        """W x + b: (..., I) -> (..., G); with the first columns of W if x is only the first part of the input."""
-        return linear(x, self.weight_x[:, : x.size(-1)], self.bias)
-
-    @property
-    def state_weight(self) -> Tensor:
-        """U (G, H). In training, with DropConnect at rate `drop` (Wan et al. 2013, Merity et al. 2018): every access
-        draws a new mask, so access it once per sequence."""
-        return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
-
-    def products(self) -> tuple[Product, ...]:
-        """The products with the state that a step takes, if there are recurrent weights; made once per sequence."""
-        return (Product(self.state_weight),) if hasattr(self, "weight_h") else ()
-
-    @abstractmethod
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
-        """Take one step from a state, tensors (B, H), with a projected input (B, G)."""
-
-    @property
-    def state_bias(self) -> Tensor | None:
-        """A bias (G,) added to the product with the state."""
-        return None
-
-    def fused(
-        self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
-    ) -> tuple[Tensor, CellState] | None:
-        """Run over inputs (S, B, I) in one piece; return outputs (S, B, H) and the last state. None without a tape.
-
-        Outputs may have any value on padding. No state means zeros; real (S, B, 1) is False on padding.
-        """
-        if self.tape is None:
-            return None
-        start = self.zero_state(x.size(1), x) if state is None else state
-        if torch_lstm.suits(self, x, real, reverse_from_state=reverse and state is not None):
-            return torch_lstm.run(self, x, start, real, reverse)
-        return recurrence(self.tape, self.project(x), start, self.state_weight, self.state_bias, real, reverse)
-
-    def zero_state(self, rows: int, like: Tensor) -> CellState:
-        """A state of zeros for `rows` rows, with the device and dtype of `like`."""
-        return tuple(like.new_zeros(rows, self.size) for _ in range(self.parts))
 
 
 @final
@@ -130,7 +47,7 @@ class RNN(Cell):
 
     sums_input = True
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """A vanilla cell."""
 
         kind: Literal["rnn"] = "rnn"
@@ -146,7 +63,7 @@ class RNN(Cell):
         self.activation = _ACTIVATIONS[options.activation]
         self.bounded = options.activation in ("tanh", "sigmoid")
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = act(W x + U h + b)."""
         (product,) = products or self.products()
         return (self.activation(product(state[0], projected)),)
@@ -159,8 +76,8 @@ class LSTM(Cell):
     i, f, o = sigmoid(W x + U h + b)    g = tanh(W_g x + U_g h + b_g)
     c' = f * c + i * g                  h' = o * tanh(c')
 
-    With `output: sigmoid`, h' = o * sigmoid(c'). With `peepholes` the gates see the cell (Gers et al. 2002): p * c is
-    added to i and f, p_o * c' to o.
+    With `output: sigmoid`, h' = o * sigmoid(c'); with `candidate: sigmoid`, g = sigmoid(...). With `peepholes` the
+    gates see the cell (Gers et al. 2002): p * c is added to i and f, p_o * c' to o.
 
     >>> cell = LSTM.Options().build(3, 5)
     >>> h, c = cell.step(cell.project(torch.zeros(2, 3)), cell.zero_state(2, torch.zeros(1)))
@@ -169,13 +86,15 @@ class LSTM(Cell):
     """
 
     parts = 2
+    state_names = ("hidden", "cell")
     sums_input = True
     bounded = True  # h' is a gate times tanh or sigmoid of the cell
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """An LSTM cell."""
 
         kind: Literal["lstm"] = "lstm"
+        candidate: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the candidate g")
         output: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the cell in the output")
         peepholes: bool = Field(False, description="let the gates see the cell (peephole connections)")
         forget_bias: float | None = Field(None, description="initial bias of the forget gate; none: 1")
@@ -188,29 +107,40 @@ class LSTM(Cell):
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """The other output without biases, and peepholes."""
-            return cls(), cls(output="sigmoid", bias=False), cls(peepholes=True)
+            """The other activations without biases, and peepholes."""
+            return cls(), cls(output="sigmoid", candidate="sigmoid", bias=False), cls(peepholes=True)
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 4, options)  # gates in the order i, f, o, g
-        self.output = _ACTIVATIONS[options.output]
-        self.tape = LstmTape if options.output == "tanh" and not options.peepholes else None
+        self.candidate, self.output = _ACTIVATIONS[options.candidate], _ACTIVATIONS[options.output]
+        plain = options.candidate == options.output == "tanh" and not options.peepholes
+        self.tape = LstmTape if plain else None
         self.peepholes = nn.Parameter(torch.zeros(3, size)) if options.peepholes else None
         if self.bias is not None:
             self.bias.data[size : 2 * size] = 1.0 if options.forget_bias is None else options.forget_bias
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """c' = f * c + i * g, h' = o * tanh(c')."""
+        _, _, o, c = self._gated(projected, state, products)
+        return o * self.output(c), c
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """i, f and o."""
+        i, f, o, _ = self._gated(projected, state, products)
+        return {"input": i, "forget": f, "output": o}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """i, f, o and c'."""
         h, c = state
         (product,) = products or self.products()
         gates, g = product(h, projected).split([3 * self.size, self.size], dim=1)
         i, f, o = (torch.sigmoid(gates) if self.peepholes is None else gates).chunk(3, dim=1)
         if self.peepholes is not None:
             i, f = torch.sigmoid(i + self.peepholes[0] * c), torch.sigmoid(f + self.peepholes[1] * c)
-        c = f * c + i * tanh(g)
+        c = f * c + i * self.candidate(g)
         if self.peepholes is not None:
             o = torch.sigmoid(o + self.peepholes[2] * c)
-        return o * self.output(c), c
+        return i, f, o, c
 
 
 @final
@@ -222,6 +152,8 @@ class GRU(Cell):
     reset after:   n = tanh(W_n x + b_n + r * (U_n h + b_h))      as in `torch.nn.GRU`: one product per step
     h' = z * h + (1 - z) * n
 
+    With `candidate: sigmoid`, n = sigmoid(...).
+
     >>> cell = GRU.Options(reset="before").build(3, 4)
     >>> cell.step(cell.project(torch.zeros(2, 3)), (torch.zeros(2, 4),))[0].shape
     torch.Size([2, 4])
@@ -229,23 +161,25 @@ class GRU(Cell):
 
     bounded = None  # z keeps a share of the first state
 
-    class Options(_CellOptions):
+    class Options(GatedOptions):
         """A GRU cell."""
 
         kind: Literal["gru"] = "gru"
         reset: Literal["before", "after"] = Field(
             "after", description="reset gate before or after the recurrent product"
         )
+        candidate: Literal["tanh", "sigmoid"] = Field("tanh", description="the activation of the candidate n")
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """The other reset gate, and no biases."""
-            return cls(), cls(reset="before"), cls(bias=False)
+            """The other reset gate and the other candidate, and no biases."""
+            return cls(), cls(reset="before", candidate="sigmoid"), cls(bias=False)
 
     def __init__(self, input_size: int, size: int, options: Options):
         super().__init__(input_size, size, 3, options)  # gates in the order r, z, n
         self.before = options.reset == "before"
-        self.tape = None if self.before else GruTape
+        self.candidate = _ACTIVATIONS[options.candidate]
+        self.tape = None if self.before or options.candidate == "sigmoid" else GruTape
         self.bias_h = nn.Parameter(torch.zeros(size)) if options.bias and not self.before else None
 
     def products(self) -> tuple[Product, ...]:
@@ -254,19 +188,29 @@ class GRU(Cell):
         parts = weight.split([2 * self.size, self.size]) if self.before else (weight,)
         return tuple(Product(part) for part in parts)
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = z * h + (1 - z) * n."""
+        _, z, n = self._gated(projected, state, products)
+        return (torch.lerp(n, state[0], z),)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """r and z."""
+        r, z, _ = self._gated(projected, state, products)
+        return {"reset": r, "update": z}
+
+    def _gated(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, ...]:
+        """r, z and n."""
         (h,), products = state, products or self.products()
         halves = [2 * self.size, self.size]
         x_rz, x_n = projected.split(halves, dim=1)
         if self.before:
             r, z = torch.sigmoid(products[0](h, x_rz)).chunk(2, dim=1)
-            n = tanh(products[1](r * h, x_n))
+            n = self.candidate(products[1](r * h, x_n))
         else:
             h_rz, h_n = products[0](h).split(halves, dim=1)
             r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=1)
-            n = tanh(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
-        return (torch.lerp(n, h, z),)
+            n = self.candidate(torch.addcmul(x_n, r, h_n if self.bias_h is None else h_n + self.bias_h))
+        return r, z, n
 
     @property
     def state_bias(self) -> Tensor | None:
@@ -288,7 +232,7 @@ class Leaky(Cell):
     [[2.0, 4.0]]
     """
 
-    class Options(_AnyCell):
+    class Options(CellBase):
         """A leaky cell."""
 
         kind: Literal["leaky"] = "leaky"
@@ -309,7 +253,7 @@ class Leaky(Cell):
             self.register_buffer("weight_x", torch.eye(size), persistent=False)
         self.bias = nn.Parameter(torch.zeros(size)) if options.project else None
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """h' = a * h + (1 - a) * x."""
         return (torch.lerp(projected, state[0], torch.sigmoid(self.rate)),)
 
@@ -331,7 +275,7 @@ class Convolution(Cell):
     (8.0, 30.0)
     """
 
-    class Options(_AnyCell):
+    class Options(CellBase):
         """A causal convolution."""
 
         stateful: ClassVar[bool] = False  # a step remembers its last inputs only
@@ -357,11 +301,21 @@ class Convolution(Cell):
         self.bias = None  # added once per sum, as `constant`, not once per input
         self.constant = nn.Parameter(torch.zeros(self.channels))
 
-    def step(self, projected: Tensor, state: CellState, products: tuple[Product, ...] | None = None) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
         """Add the share of the earlier inputs; the first sum is complete, the others are kept."""
+        complete, pending = self._sums(projected, state)
+        return self.activation(complete), *pending.split(self.size, dim=1)
+
+    def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
+        """sigmoid(g), of a gated convolution."""
+        complete, _ = self._sums(projected, state)
+        return {"gate": torch.sigmoid(complete[:, self.size :])} if self.gated else {}
+
+    def _sums(self, projected: Tensor, state: CellState) -> tuple[Tensor, Tensor]:
+        """The complete sum, with its constant, and the others."""
         sums = projected + F.pad(torch.cat(state[1:], dim=1), (0, self.channels))
         complete, pending = sums.split([self.channels, sums.size(1) - self.channels], dim=1)
-        return self.activation(complete + self.constant), *pending.split(self.size, dim=1)
+        return complete + self.constant, pending
 
     def fused(
         self, x: Tensor, state: CellState | None, real: Tensor | None, reverse: bool
@@ -394,6 +348,17 @@ def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 CellOptions = Annotated[
-    RNN.Options | LSTM.Options | GRU.Options | Leaky.Options | Convolution.Options, Field(discriminator="kind"), named
+    RNN.Options
+    | LSTM.Options
+    | GRU.Options
+    | Leaky.Options
+    | Convolution.Options
+    | MinGRU.Options
+    | MinLSTM.Options
+    | SRU.Options
+    | SLSTM.Options
+    | MLSTM.Options,
+    Field(discriminator="kind"),
+    named,
 ]
 """Every cell that a recipe can name."""

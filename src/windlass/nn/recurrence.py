@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from windlass.core.options import Options
 from windlass.core.records import CellState, Record
 from windlass.nn import fast
-from windlass.nn.cells import LSTM, Cell, CellOptions
+from windlass.nn.cell import Cell
+from windlass.nn.cells import LSTM, CellOptions
 from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.product import Product
 
@@ -129,7 +130,7 @@ class Stack(nn.Module):
 
     The first layer, whose input may have another size, is always plain. The output of a bidirectional layer is
     [forward; backward] (Schuster and Paliwal 1997). Dropout is applied to the output of every layer; if locked, with
-    one mask for all steps (Gal and Ghahramani 2016).
+    one mask for all steps (Gal and Ghahramani 2016). The initial state is zeros, unless it is given or learned.
 
     >>> stack = Stack(3, StackOptions(cell="lstm", size=4, layers=2), bidirectional=True)
     >>> outputs, final = stack(torch.randn(2, 5, 3))
@@ -137,7 +138,9 @@ class Stack(nn.Module):
     (torch.Size([2, 5, 8]), torch.Size([2, 8]))
     """
 
-    def __init__(self, input_size: int, options: StackOptions, bidirectional: bool = False):
+    def __init__(
+        self, input_size: int, options: StackOptions, bidirectional: bool = False, learned_start: bool = False
+    ):
         super().__init__()
         self.options = options
         self.size = options.size * (2 if bidirectional else 1)
@@ -147,6 +150,8 @@ class Stack(nn.Module):
         self.gates = nn.ModuleList(
             nn.Linear(self.size, self.size) for _ in range(options.layers - 1) if options.connect == "highway"
         )
+        shape = (2 if bidirectional else 1, options.layers, self.first.parts, options.size)
+        self.start = nn.Parameter(torch.randn(shape) * 0.1) if learned_start else None
 
     def forward(
         self, x: Tensor, mask: Tensor | None = None, state: StackState | None = None
@@ -155,15 +160,21 @@ class Stack(nn.Module):
         final: list[CellState] = []
         for layer, cell in enumerate(self.cells):
             x = x.transpose(0, 1).contiguous().transpose(0, 1)  # the layout of `run`: one copy for both directions
-            y, last = run(cell, x, mask, state.layers[layer] if state else None)
+            y, last = run(cell, x, mask, state.layers[layer] if state else self._start(0, layer, x))
             if self.backward_cells:
-                y_back, last_back = run(self.backward_cells[layer], x, mask, reverse=True)
+                y_back, last_back = run(self.backward_cells[layer], x, mask, self._start(1, layer, x), reverse=True)
                 y = torch.cat([y, y_back], dim=-1)
                 last = tuple(torch.cat(pair, dim=-1) for pair in zip(last, last_back, strict=True))
             final.append(last)
             drop = state.masks[layer] if state and state.masks else self._mask(y)
             x = self._drop(self.connect(layer, x, y), None if drop is None else drop[:, None])
         return x, tuple(final)
+
+    def _start(self, direction: int, layer: int, x: Tensor) -> CellState | None:
+        """The learned initial state of a layer for sequences x (B, S, I); None: zeros."""
+        if self.start is None:
+            return None
+        return tuple(part.expand(x.size(0), -1) for part in self.start[direction, layer].unbind(0))
 
     def inference(self, int8: bool = False) -> InferenceStack | None:
         """The stack with packed weights, if all cells have a tape."""

@@ -1,4 +1,4 @@
-"""Multi-head self-attention, transformer layers and positions (Vaswani et al. 2017)."""
+"""Multi-head self-attention and the layers of a transformer's encoder (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from windlass.core.errors import DataError
 from windlass.nn.attention import masked_softmax
+from windlass.nn.positions import Rotation
+
+
+def check_heads(size: int, heads: int, positions: str) -> None:
+    """Raise ValueError if the heads of an attention cannot share its size, or rotary positions turn no pairs.
+
+    >>> check_heads(8, 3, "none")
+    Traceback (most recent call last):
+    ValueError: size 8 cannot be shared among 3 heads: change one of them
+    """
+    if size % heads:
+        raise ValueError(f"size {size} cannot be shared among {heads} heads: change one of them")
+    if positions == "rotary" and size // heads % 2:
+        raise ValueError(f"positions: rotary needs heads of an even size, not {size // heads}: change size or heads")
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(B, S, D) -> (B, heads, S, D / heads).
+
+    >>> split_heads(torch.zeros(2, 5, 6), heads=3).shape
+    torch.Size([2, 3, 5, 2])
+    """
+    parts: Tensor = x.unflatten(2, (heads, -1))
+    return parts.transpose(1, 2)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+    """Scaled dot-product attention of all heads: contexts (B, heads, T, d) and weights (B, heads, T, S).
+
+    head = softmax(q k' / sqrt(d)) v
+
+    >>> attend(*torch.randn(3, 2, 1, 5, 4), real=None, dropout=0.0)[1].shape
+    torch.Size([2, 1, 5, 5])
+    """
+    weights = masked_softmax(q @ k.transpose(2, 3) / math.sqrt(q.size(-1)), real)
+    return F.dropout(weights, dropout) @ v, weights
 
 
 class SelfAttention(nn.Module):
@@ -21,8 +56,8 @@ class SelfAttention(nn.Module):
 
     Q, K and V have no biases: softmax would cancel that of K, and that of V would add to b.
 
-    >>> attend = SelfAttention(size=8, heads=2)
-    >>> out, weights = attend(torch.randn(3, 5, 8), torch.ones(3, 5) > 0)
+    >>> layer = SelfAttention(size=8, heads=2)
+    >>> out, weights = layer(torch.randn(3, 5, 8), torch.ones(3, 5) > 0)
     >>> out.shape, weights.shape
     (torch.Size([3, 5, 8]), torch.Size([3, 2, 5, 5]))
     """
@@ -34,21 +69,66 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(size, size)
         nn.init.xavier_uniform_(self.project.weight)
 
-    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Sequences (B, S, D) -> (B, S, D) and weights (B, heads, S, S), from each place over all places."""
-        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, dim=-1))
-        scores = q @ k.transpose(2, 3) / math.sqrt(q.size(-1))  # (B, heads, S, S)
-        weights = masked_softmax(scores, mask[:, None, None])
-        context = F.dropout(weights, self.dropout, self.training) @ v
+    def forward(
+        self, x: Tensor, mask: Tensor, turn: Rotation | None = None, look: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        """Sequences (B, S, D) -> (B, S, D) and weights (B, heads, S, S), from each place over all places.
+
+        There are no weights unless `look`: torch's own attention, which is faster, returns none.
+        """
+        q, k, v = (split_heads(part, self.heads) for part in self.project(x).chunk(3, dim=-1))
+        if turn is not None:
+            q, k = turn(q), turn(k)
+        dropout, real = self.dropout if self.training else 0.0, mask[:, None, None]
+        if look:
+            context, weights = attend(q, k, v, real, dropout)
+        else:
+            context, weights = F.scaled_dot_product_attention(q, k, v, real, dropout), None
         return self.out(context.transpose(1, 2).flatten(2)), weights
 
 
-class AttentionLayer(nn.Module):
-    """A transformer layer: self-attention and a feed-forward network, both with residual connection and layer norm.
+class TransformerLayer(nn.Module):
+    """What the layers of encoder and decoder share: a feed-forward network, residual connections and layer norms.
 
-    norm after:   x = norm(x + attend(x));  x = norm(x + ffn(x))          as published
-    norm before:  x = x + attend(norm(x));  x = x + ffn(norm(x))          easier to train
+    norm after:   x = norm(x + f(x)) for every sublayer f          as published
+    norm before:  x = x + f(norm(x))                               easier to train
     ffn(x) = W_2 relu(W_1 x + b_1) + b_2
+    """
+
+    enter: nn.Linear
+    leave: nn.Linear
+    norms: nn.ModuleList
+
+    def __init__(self, norm: Literal["before", "after"], dropout: float):
+        super().__init__()
+        self.before, self.dropout = norm == "before", dropout
+
+    def with_feed_forward(self, size: int, hidden: int, sublayers: int) -> None:
+        """Add the feed-forward network, and the norm of each of its sublayers."""
+        self.enter, self.leave = nn.Linear(size, hidden), nn.Linear(hidden, size)
+        self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(sublayers))
+
+    def into(self, sublayer: int, x: Tensor) -> Tensor:
+        """The input of a sublayer."""
+        y: Tensor = self.norms[sublayer](x) if self.before else x
+        return y
+
+    def add(self, sublayer: int, x: Tensor, y: Tensor) -> Tensor:
+        """The input x of a sublayer and what it made of it."""
+        x = x + self._drop(y)
+        return x if self.before else self.norms[sublayer](x)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """The last sublayer."""
+        last = len(self.norms) - 1
+        return self.add(last, x, self.leave(self._drop(torch.relu(self.enter(self.into(last, x))))))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+
+class AttentionLayer(TransformerLayer):
+    """A layer of a transformer's encoder: self-attention, then a feed-forward network.
 
     >>> layer = AttentionLayer(size=8, heads=2, hidden=16, norm="before")
     >>> layer(torch.randn(3, 5, 8), torch.ones(3, 5) > 0)[0].shape
@@ -56,60 +136,13 @@ class AttentionLayer(nn.Module):
     """
 
     def __init__(self, size: int, heads: int, hidden: int, norm: Literal["before", "after"], dropout: float = 0.0):
-        super().__init__()
-        self.before, self.dropout = norm == "before", dropout
+        super().__init__(norm, dropout)
         self.attend = SelfAttention(size, heads, dropout)
-        self.enter, self.leave = nn.Linear(size, hidden), nn.Linear(hidden, size)
-        self.norms = nn.ModuleList([nn.LayerNorm(size), nn.LayerNorm(size)])
+        self.with_feed_forward(size, hidden, sublayers=2)
 
-    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Sequences (B, S, D) -> (B, S, D) and attention weights (B, heads, S, S)."""
-        first, second = self.norms
-        if self.before:
-            attended, weights = self.attend(first(x), mask)
-            x = x + self._drop(attended)
-            return x + self._drop(self._feed_forward(second(x))), weights
-        attended, weights = self.attend(x, mask)
-        x = first(x + self._drop(attended))
-        return second(x + self._drop(self._feed_forward(x))), weights
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.leave(self._drop(torch.relu(self.enter(x))))
-        return y
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
-
-
-def sinusoids(places: int, size: int, like: Tensor) -> Tensor:
-    """Sinusoidal positions (places, size), with the device and dtype of `like`.
-
-    p_{t,2i} = sin(t / 10000^(2i / size))        p_{t,2i+1} = cos(t / 10000^(2i / size))
-
-    >>> sinusoids(2, 4, torch.zeros(1))[0].tolist()
-    [0.0, 1.0, 0.0, 1.0]
-    """
-    rates = torch.exp(torch.arange(0, size, 2, device=like.device, dtype=torch.float64) * (-math.log(10000.0) / size))
-    angles = torch.arange(places, device=like.device, dtype=torch.float64)[:, None] * rates
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
-
-
-class LearnedPositions(nn.Module):
-    """Learned positions, up to a longest sequence.
-
-    >>> LearnedPositions(longest=6, size=4)(3).shape
-    torch.Size([3, 4])
-    """
-
-    def __init__(self, longest: int, size: int):
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(longest, size) * 0.1)
-
-    def forward(self, places: int) -> Tensor:
-        """The vectors of the first `places` places."""
-        if places > self.table.size(0):
-            raise DataError(
-                f"the source has {places} tokens, but model.encoder.longest is {self.table.size(0)}: "
-                "train with a larger one, or with positions: sinusoidal, which has no limit"
-            )
-        return self.table[:places]
+    def forward(
+        self, x: Tensor, mask: Tensor, turn: Rotation | None = None, look: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        """Sequences (B, S, D) -> (B, S, D) and attention weights (B, heads, S, S), if one looks."""
+        attended, weights = self.attend(self.into(0, x), mask, turn, look)
+        return self.feed_forward(self.add(0, x, attended)), weights

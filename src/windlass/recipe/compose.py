@@ -95,16 +95,28 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
     content, explicit = merge(base, over), over
     for part in settings:
         content, explicit = merge(content, part), merge(explicit, part)
-    model = content["model"]
-    decoder = model.get("decoder") if isinstance(model, dict) else None
+    model = content["model"] if isinstance(content["model"], dict) else {}
+    decoder, encoder = model.get("decoder"), model.get("encoder")
     if (
         isinstance(decoder, dict)
         and decoder.get("feedback") is False
         and "embedding" not in explicit["model"]["decoder"]
+        and not (isinstance(encoder, dict) and encoder.get("kind") == "prefix")
     ):
         decoder.pop("embedding", None)  # a default of the task that nothing would use
+    if isinstance(model.get("head"), dict) and model["head"].get("kind") != base["model"]["head"]["kind"]:
+        _drop_defaults(content, explicit)
     _keep_own(content, base["train"], over, settings)
     return parse(content, where)
+
+
+def _drop_defaults(content: dict[str, Any], explicit: dict[str, Any]) -> None:
+    """With another head, leave out what the task's default says for its own: decoder, loss and search."""
+    if "decoder" not in explicit["model"]:
+        content["model"]["decoder"] = None
+    for name in ("loss", "search"):
+        if name not in explicit:
+            content.pop(name, None)
 
 
 def _keep_own(content: dict[str, Any], base: dict[str, Any], file: dict[str, Any], settings: Sequence[Any]) -> None:

@@ -100,7 +100,7 @@ class Recipe(Options):
         if search is not None or not {"source", "model"} <= info.data.keys():
             return search
         others = (*info.data["source"].declare("source"), *info.data["model"].declare("model"))
-        defaults = (Beam(), Sample())
+        defaults = (Beam(), Beam(length_penalty=0), Sample())
         return next((one for one in defaults if not any(misfits(one.declare("search"), others))), None)
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field, model_validator
 
-from windlass.core.fitting import Needs, Term
+from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options, named
 from windlass.recipe.schedule import Constant, NoSampling, SamplingOptions, ScheduleOptions
 
@@ -200,6 +200,12 @@ class TrainOptions(Options):
     patience: int = Field(10, ge=0, description="early stopping after N evaluations without improvement; 0: never")
     average: AverageOptions = Field(NoAverage(), description="weight averaging, for evaluation and the saved model")
     sampling: SamplingOptions = Field(NoSampling(), description="scheduled sampling")
+    bpe_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of BPE merges left out, anew in every epoch (Provilkov et al. 2020)"
+    )
+    character_noise: float = Field(
+        0.0, ge=0, lt=1, description="share of source characters deleted, inserted, replaced or swapped in every epoch"
+    )
     checkpoint_minutes: float = Field(
         2.0, gt=0, description="minutes between checkpoints; every evaluation writes one too"
     )
@@ -208,6 +214,11 @@ class TrainOptions(Options):
     )
     track: Literal["none", "tensorboard"] = Field(
         "none", description="tensorboard: also write events to training/events (pip install 'windlass[track]')"
+    )
+    diagnostics: int | None = Field(
+        100,
+        ge=1,
+        description="every N steps, measure gradients and updates by layer, attention and gates; null: never",
     )
     processes: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
         "auto", description="data-parallel processes on the CPU, of one thread each; auto: used if measurably faster"
@@ -237,6 +248,21 @@ class TrainOptions(Options):
         return self
 
     def _terms(self, at: str) -> Iterator[Term]:
+        if self.bpe_dropout:
+            yield Needs(
+                ("source.tokens: bpe", "target.tokens: bpe"), f"{at}.bpe_dropout needs tokens: bpe on a side of text"
+            )
+        if self.character_noise:
+            yield Needs(
+                ("source.tokens: characters", "source.tokens: graphemes"),
+                f"{at}.character_noise needs a source text with tokens: characters or graphemes",
+            )
+        for name in ("bpe_dropout", "character_noise"):
+            if getattr(self, name):
+                yield Needs("source: text", f"{at}.{name} is for source: text, not <source>: leave it out")
+                yield Refuses("source.ngrams", f"{at}.{name} does not change n-grams: set source.ngrams: 0")
+                for other in ("data.alignment", "model.decoder.copying"):
+                    yield Refuses(other, f"{at}.{name} moves the tokens that {other} refers to: leave one of them out")
         if self.chunk is not None:
             yield Needs(
                 "source nothing", f"{at}.chunk: {self.chunk} is for a language model: leave it out, or set task: lm"

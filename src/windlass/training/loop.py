@@ -27,6 +27,7 @@ from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
 from windlass.training.data_parallel import ComputeGradients, DataParallel, SingleProcess
+from windlass.training.diagnostics import Diagnostics, drop_after, write
 from windlass.training.interrupt import stop_on_signals
 from windlass.training.lazy import clip_gradients, make_dense
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step, StopReason
@@ -128,7 +129,8 @@ class Trainer:
         self.best: dict[str, Tensor] = {}  # the weights of the best evaluation
         self.remaining: Iterator[Batch] | None = None  # the rest of this epoch
         self.carry: Carry | None = None  # the state of running text after the last batch
-        self.log = self.folder / "metrics.jsonl"
+        self.log, self.measured = self.folder / "metrics.jsonl", self.folder / "diagnostics.jsonl"
+        self.diagnostics = Diagnostics(self.model)
         self.clock = self.saved_at = time.monotonic()
 
     # -- start and resume
@@ -136,6 +138,7 @@ class Trainer:
     def _start(self) -> None:
         seed_all(self.seed)
         atomic_write(self.log, b"")
+        drop_after(self.measured, 0)
         warmup = self.options.schedule.warmup
         if warmup >= self.total_steps:
             self.observer.note(
@@ -161,6 +164,7 @@ class Trainer:
             part.unlink()
         # after a resume the log must hold nothing later than the checkpoint
         atomic_write(self.log, "".join(json.dumps(row) + "\n" for row in self.state.rows).encode())
+        drop_after(self.measured, self.state.step)
         if self.state.best is not None:  # repeat the last save: a kill may have left it incomplete, or too new
             with temporary_weights(self.model, self.best), fork_rng(), torch.no_grad():
                 self.model.eval()
@@ -171,7 +175,7 @@ class Trainer:
     def _facts(self) -> dict[str, Any]:
         """What a resumed run should have in common with the original one."""
         return {
-            "options": self.options.model_dump(mode="json", exclude={"auto", "track"}),
+            "options": self.options.model_dump(mode="json", exclude={"auto", "track", "diagnostics"}),
             "seed": self.seed,
             "metric": self.metric,
             "batches": self.loader.batches(self.state.epoch),
@@ -250,6 +254,9 @@ class Trainer:
         lr = options.optimiser.lr
         state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total_steps, state.plateau)
         scored = self.gradients(batch, sampling_prob, state.step, self.carry)
+        diagnosed = options.diagnostics is not None and (state.step + 1) % options.diagnostics == 0
+        if diagnosed:
+            self.diagnostics.before()
         norm = clip_gradients(self.trainable, options.clip or math.inf)
         sums = {"loss": scored.loss_sum, **(scored.terms or {})}
         values = torch.stack([t.detach().double() for t in (norm, scored.count, *sums.values())]).tolist()
@@ -272,7 +279,17 @@ class Trainer:
         self._tick()
         epoch, speed = self._epochs_done(), state.tally.tokens_per_second
         step = Step(state.step, epoch, loss, state.rate, grad_norm, tokens, speed, state.seconds)
+        if diagnosed:
+            self._diagnose(batch)
         self._notify(lambda: self.observer.step(step))
+
+    def _diagnose(self, batch: Batch) -> None:
+        diagnosis = self.diagnostics.after(self.state.step, batch)
+        write(self.measured, diagnosis)
+        self._notify(lambda: self.observer.diagnosed(diagnosis.step, diagnosis.scalars()))
+        warm = self.state.epoch > 0 and self.state.step > self.options.schedule.warmup
+        for finding in self.diagnostics.findings(diagnosis, warm):
+            self.observer.note(finding)
 
     def _divergence_error(self, problem: str) -> TrainingError:
         newest = next(iter(checkpoints(self.folder)), None)

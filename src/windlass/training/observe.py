@@ -93,6 +93,9 @@ class Observer:
     def step(self, step: Step) -> None:
         """A training step is done."""
 
+    def diagnosed(self, step: int, scalars: dict[str, float]) -> None:
+        """Gradients, updates and attention were measured at a step."""
+
     def evaluated(self, row: MetricsRow) -> None:
         """The model was evaluated on dev."""
 
@@ -108,6 +111,48 @@ class Observer:
     def track(self, numbers: range, count: int, what: str) -> Iterable[int]:
         """Pass on the numbers of some work before training, of which there are `count`."""
         return numbers
+
+
+class Forwarding(Observer):
+    """An observer that passes everything on to another one: the base of those that do something beside it.
+
+    >>> Forwarding(Observer()).note("passed on")
+    """
+
+    def __init__(self, inner: Observer):
+        self.inner = inner
+
+    def started(self, plan: RunPlan) -> None:
+        """Forward."""
+        self.inner.started(plan)
+
+    def step(self, step: Step) -> None:
+        """Forward."""
+        self.inner.step(step)
+
+    def diagnosed(self, step: int, scalars: dict[str, float]) -> None:
+        """Forward."""
+        self.inner.diagnosed(step, scalars)
+
+    def evaluated(self, row: MetricsRow) -> None:
+        """Forward."""
+        self.inner.evaluated(row)
+
+    def ended(self, result: FitResult) -> None:
+        """Forward."""
+        self.inner.ended(result)
+
+    def failed(self) -> None:
+        """Forward."""
+        self.inner.failed()
+
+    def note(self, text: str) -> None:
+        """Forward."""
+        self.inner.note(text)
+
+    def track(self, numbers: range, count: int, what: str) -> Iterable[int]:
+        """Forward."""
+        return self.inner.track(numbers, count, what)
 
 
 Silent = Observer

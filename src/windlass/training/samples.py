@@ -7,13 +7,13 @@ from pathlib import Path
 from windlass.bundle import Bundle
 from windlass.decoding.options import Sample
 from windlass.inference.generate import generate
-from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
+from windlass.training.observe import FitResult, Forwarding, Observer, RunPlan, Step
 
 STAGES = (0.01, 0.1, 0.4, 1.0)
 """Fractions of the run (of its steps, or of its time limit) at which a sample is written."""
 
 
-class SampleWriter(Observer):
+class SampleWriter(Forwarding):
     """An observer that appends samples to a file, made with the current weights, and forwards every event.
 
     Training is not affected: samples draw from a random number generator of their own.
@@ -25,7 +25,8 @@ class SampleWriter(Observer):
     """
 
     def __init__(self, inner: Observer, bundle: Bundle, path: Path, tokens: int):
-        self.inner, self.bundle, self.path, self.tokens = inner, bundle, path, tokens
+        super().__init__(inner)
+        self.bundle, self.path, self.tokens = bundle, path, tokens
         self.plan = RunPlan(1, 0, 1, None, 0.0, "")
         self.pending: list[float] = []
         self.last: Step | None = None
@@ -45,29 +46,17 @@ class SampleWriter(Observer):
         self.plan = plan
         begin = Step(plan.done, 0, loss=0, lr=0, grad_norm=0, tokens=0, tokens_per_second=0, seconds=plan.seconds)
         self.pending = [stage for stage in STAGES if not plan.done or stage > plan.fraction_done(begin)]
-        self.inner.started(plan)
+        super().started(plan)
 
     def step(self, step: Step) -> None:
         """Write a sample if a stage is reached; the last one is written at the end."""
         self.last = step
         if len(self.pending) > 1 and self.plan.fraction_done(step) >= self.pending[0]:
             self._write(self.pending.pop(0), step.step, step.loss)
-        self.inner.step(step)
-
-    def evaluated(self, row: MetricsRow) -> None:
-        """Forward."""
-        self.inner.evaluated(row)
+        super().step(step)
 
     def ended(self, result: FitResult) -> None:
         """Write the last sample, with the best weights."""
         if result.reason != "interrupted" and self.last is not None:
             self._write(STAGES[-1], result.best_step, self.last.loss)
-        self.inner.ended(result)
-
-    def failed(self) -> None:
-        """Forward."""
-        self.inner.failed()
-
-    def note(self, text: str) -> None:
-        """Forward."""
-        self.inner.note(text)
+        super().ended(result)

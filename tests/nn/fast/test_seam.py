@@ -11,7 +11,7 @@ from windlass.decoding.search import SearchRequest, search
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.attention import Attention, Score
-from windlass.nn.cells import Cell
+from windlass.nn.cell import Cell
 
 
 class Minimal(Cell):
@@ -111,8 +111,8 @@ def test_the_switch_acts_inside_alone_and_in_its_own_thread():
 def test_disabled_means_that_nothing_of_the_package_multiplies(monkeypatch):
     for name in ("decoder.decode", "recurrence.recurrence", "torch_lstm.run", "loss.output_loss", "onednn.multiply"):
         monkeypatch.setattr(f"windlass.nn.fast.{name}", None)
-    monkeypatch.setattr("windlass.heads.text.decode", None)
-    monkeypatch.setattr("windlass.nn.cells.recurrence", None)
+    monkeypatch.setattr("windlass.heads.recurrent.decode", None)
+    monkeypatch.setattr("windlass.nn.cell.recurrence", None)
     monkeypatch.setattr("windlass.heads.fast.inference.InferenceDecoder.__init__", None)
     with fast.disabled():
         outcome(model().float())

@@ -17,6 +17,7 @@ from windlass.core.errors import BundleError, DataError, RecipeError
 from windlass.core.marks import EOS, UNK
 from windlass.core.options import Options, reason
 from windlass.core.records import Answer, Batch, Hypothesis
+from windlass.data.augment import Augment
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Alignment, Example, Value, frozen
 from windlass.data.loader import Loader
@@ -262,11 +263,16 @@ class Sides:
         return EncodedStore(rows, self.costs, disk)
 
     def loader(
-        self, rows: EncodedStore | Iterable[Encoded], batch_tokens: int, seed: int = 0, shuffle: bool = False
+        self,
+        rows: EncodedStore | Iterable[Encoded],
+        batch_tokens: int,
+        seed: int = 0,
+        shuffle: bool = False,
+        augment: Augment | None = None,
     ) -> Loader:
         """Serve rows as batches."""
         store = rows if isinstance(rows, EncodedStore) else self.store(rows)
-        return Loader(store, self.collate, batch_tokens, seed, shuffle)
+        return Loader(store, self.collate, batch_tokens, seed, shuffle, augment)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""

@@ -373,6 +373,11 @@ class TargetSide(Side):
         return False
 
     @property
+    def outside(self) -> int | None:
+        """The output of a place that is in no span, if outputs mark spans."""
+        return None
+
+    @property
     def transitions(self) -> Transitions | None:
         """Which outputs may follow each other, if there are rules."""
         return None

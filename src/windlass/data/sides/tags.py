@@ -49,6 +49,8 @@ class TagsTarget(SymbolsTarget):
     >>> side = TagsTarget.fit(TagsOptions(scheme="BIOES"), ["B-x I-x O", "B-x"])
     >>> side.symbols, side.encode("B-x I-x I-x").tolist()
     (('B-x', 'E-x', 'O', 'S-x', 'I-x'), [0, 4, 1])
+    >>> side.outside
+    2
     >>> side.answer(Hypothesis((0, 1, 3), -1.0, ()), WordsSource.tiny()[0], ("the", "cat", "runs"))[0]
     'B-x I-x B-x'
     """
@@ -158,6 +160,10 @@ class TagsTarget(SymbolsTarget):
         found = spans(tags) if self.data_scheme != "none" else [(n, n + 1, tag) for n, tag in enumerate(tags)]
         places = [(offsets[begin][0], offsets[end - 1][1], label) for begin, end, label in found]
         return tuple(Span(begin, end, label, whole[begin:end]) for begin, end, label in places)
+
+    @property
+    def outside(self) -> int | None:
+        return self._index.get("O") if self.marks_spans else None
 
     @property
     def transitions(self) -> Transitions:

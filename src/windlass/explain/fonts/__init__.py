@@ -104,9 +104,9 @@ def embedded(text: str) -> dict[str, str]:
     from fontTools.ttLib import TTFont
 
     wanted: dict[str, str] = {}
-    text += unicodedata.normalize("NFD", text)  # the jamo of Hangul
+    text = "".join(sorted(set(text + unicodedata.normalize("NFD", text))))  # with the jamo of Hangul
     for family, path in bundled().items():
-        own = "".join(sorted({c for c in text if not _has(BASE, c) and _has(family, c)}))
+        own = "".join(c for c in text if not _has(BASE, c) and _has(family, c))
         if own:
             buffer = io.BytesIO()
             with TTFont(path) as font:

@@ -18,14 +18,15 @@ from windlass.nn.fast.decoder import FusedDecoder, Layer
 from windlass.nn.fast.onednn import linear
 
 if TYPE_CHECKING:
-    from windlass.heads.text import DecoderSource, DecoderState, TextHead
+    from windlass.heads.recurrent import DecoderSource, DecoderState, RecurrentDecoder
 
 
-def fused_decoder(head: TextHead, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
+def fused_decoder(head: RecurrentDecoder, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
     """The decoder over embedded tokens e (B, T, E); None if it must run step by step.
 
-    >>> from windlass.heads.text import Memory, TextHead, TextHeadOptions
-    >>> head = TextHead(TextHeadOptions(size=8, cell="rnn"), vocabulary=10, memory_size=6, final_sizes=())
+    >>> from windlass.heads.recurrent import Memory, RecurrentDecoder
+    >>> options = RecurrentDecoder.Options(size=8, cell="rnn")
+    >>> head = RecurrentDecoder(options, vocabulary=10, memory_size=6, final_sizes=())
     >>> source, state = head.begin(Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
     >>> fused_decoder(head, torch.zeros(2, 3, 256), state, source) is None
     True
@@ -83,7 +84,7 @@ def _cat(parts: list[Tensor], dim: int) -> Tensor | None:
     return torch.cat(parts, dim=dim) if len(parts) > 1 else next(iter(parts), None)
 
 
-def _layers(head: TextHead, e: Tensor, state: DecoderState) -> tuple[Layer, ...] | None:
+def _layers(head: RecurrentDecoder, e: Tensor, state: DecoderState) -> tuple[Layer, ...] | None:
     layers: list[Layer] = []
     stack = head.stack
     for number, cell in enumerate(stack.cells):

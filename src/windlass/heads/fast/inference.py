@@ -3,7 +3,7 @@
 What does not change from step to step is computed before: the tokens of the whole vocabulary are multiplied by the
 first layer's weights when the weights are packed, a memory's values by the weights of the context when a search begins,
 and products with the same vector are one. Weights are packed for the machine (`nn/fast/packed.py`), in 8 bits on
-request. A contract holds it to `TextHead.step`, for every kind of cell, attention and readout.
+request. A contract holds it to `RecurrentDecoder.step`, for every kind of cell, attention and readout.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from windlass.core.records import Batch, CellState, Memory, Record
-from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate, in_vocabulary
-from windlass.nn.cells import Cell
+from windlass.heads.copying import GENERATE_LOGIT, CopySource, Gate
+from windlass.nn.cell import Cell
 from windlass.nn.copying import copy_mixture
 from windlass.nn.embedding import Embedding
 from windlass.nn.fast.activation import tanh
@@ -26,7 +26,7 @@ from windlass.nn.fast.packed import Packed, Precomputed, pack
 from windlass.nn.product import Product
 
 if TYPE_CHECKING:
-    from windlass.heads.text import TextHead
+    from windlass.heads.recurrent import RecurrentDecoder
 
 LARGEST_TABLE = 1 << 25
 """Numbers in a table of all tokens times a layer's weights (128 MB); a larger one becomes a product at every step."""
@@ -115,7 +115,7 @@ class _Weights:
     """The packed weights of a head."""
 
     @torch.no_grad()
-    def __init__(self, head: TextHead, int8: bool):
+    def __init__(self, head: RecurrentDecoder, int8: bool):
         options, stack, first = head.options, head.stack, head.stack.first
         of_token, of_context, of_fed = (part.detach() for part in first.weight_x.split(head.widths, dim=1))
         self.layer_context = pack(of_context, int8=int8) if head.queries_previous else None
@@ -156,8 +156,9 @@ class _Weights:
 class InferenceDecoder:
     """A text head with its weights packed as they are now.
 
-    >>> from windlass.heads.text import TextHead, TextHeadOptions
-    >>> decoder = TextHead(TextHeadOptions(size=8), vocabulary=10, memory_size=6, final_sizes=()).inference()
+    >>> from windlass.heads.recurrent import RecurrentDecoder
+    >>> options = RecurrentDecoder.Options(size=8)
+    >>> decoder = RecurrentDecoder(options, vocabulary=10, memory_size=6, final_sizes=()).inference()
     >>> source, state = decoder.begin(Memory(torch.randn(2, 5, 6), torch.ones(2, 5) > 0, torch.randn(2, 6)))
     >>> logprobs, state, attention = decoder.step(torch.tensor([2, 2]), state, source)
     >>> logprobs.shape, attention.shape
@@ -166,7 +167,7 @@ class InferenceDecoder:
 
     owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
 
-    def __init__(self, head: TextHead, int8: bool = False):
+    def __init__(self, head: RecurrentDecoder, int8: bool = False):
         self.head = head
         self.weights = laid_out(head, int8, lambda: _Weights(head, int8))
 
@@ -189,7 +190,7 @@ class InferenceDecoder:
         """Feed in the last tokens (N,); return log probabilities (N, V), the new state and attention (N, S)."""
         weights, head = self.weights, self.head
         first = weights.layers[0]
-        tokens = tokens if weights.gate is None else in_vocabulary(tokens, weights.gate.vocabulary)
+        tokens = head.reads(tokens)
         projected = weights.layer_tokens(tokens)
         if source.layer_summary is not None:
             projected = projected + _spread(source.layer_summary, projected)
@@ -262,7 +263,7 @@ class InferenceDecoder:
 class _Tokens:
     """All tokens of a vocabulary times a weight (O, E), as a table; if that is too large, a product at every step."""
 
-    def __init__(self, head: TextHead, weight: Tensor, bias: Tensor | None, int8: bool):
+    def __init__(self, head: RecurrentDecoder, weight: Tensor, bias: Tensor | None, int8: bool):
         self.table: Tensor | None = None
         self.embedding = head.embedding
         self.bias = bias
@@ -320,7 +321,7 @@ def _average(weights: Tensor, values: Tensor, add: Tensor) -> Tensor:
     return torch.baddbmm(add.reshape(B, K, -1), weights, values).view(B * K, -1)
 
 
-def _bounded(head: TextHead, at_start: bool) -> bool:
+def _bounded(head: RecurrentDecoder, at_start: bool) -> bool:
     """Whether all states, the first one too if `at_start`, are known to lie within -1..1."""
     options = head.options
     if options.connect != "plain":

@@ -7,16 +7,18 @@ docs/decisions/decoding-speed.md has the figures.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import final
+from typing import TypeVar, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from windlass.nn.fast import onednn
 from windlass.nn.fast.int8 import Int8Weight
 from windlass.nn.product import Product
 
+Module = TypeVar("Module", bound=nn.Module)
 Packed = Callable[[Tensor], Tensor]
 """x (N, I) -> x W' + b (N, O)."""
 
@@ -88,3 +90,38 @@ def pack(weight: Tensor, bias: Tensor | None = None, int8: bool = False, bounded
     if int8 and Int8Weight.usable(weight):
         return Int8Weight.of(weight, bias, bounded)
     return _Reordered(weight, bias) if weight.numel() and onednn.usable(weight) else Transposed(weight, bias)
+
+
+@final
+class PackedLinear(nn.Module):
+    """A linear layer with a packed weight, for inputs (..., I).
+
+    >>> PackedLinear(nn.Linear(2, 3))(torch.zeros(4, 5, 2)).shape
+    torch.Size([4, 5, 3])
+    """
+
+    def __init__(self, layer: nn.Linear, int8: bool = False):
+        super().__init__()
+        self.weight, self.bias, self.out_features = layer.weight, layer.bias, layer.out_features
+        self.packed = pack(layer.weight, layer.bias, int8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x W' + b."""
+        return self.packed(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], self.out_features)
+
+
+def pack_linear_layers(module: Module, int8: bool = False) -> Module:
+    """A copy of a module with the same parameters, whose linear layers have packed weights.
+
+    >>> pack_linear_layers(nn.Sequential(nn.ReLU(), nn.Linear(2, 3)))
+    Sequential(
+      (0): ReLU()
+      (1): PackedLinear()
+    )
+    """
+    packed = copy.copy(module)
+    packed._modules = {
+        name: PackedLinear(child, int8) if isinstance(child, nn.Linear) else child and pack_linear_layers(child, int8)
+        for name, child in module._modules.items()
+    }
+    return packed

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from windlass.core.records import CellState
-from windlass.nn.cells import GRU, LSTM, Cell
+from windlass.nn.cell import Cell
+from windlass.nn.cells import GRU, LSTM
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import Packed, Precomputed, pack
 from windlass.nn.fast.recurrence import GruTape, LstmTape, Tape
@@ -32,12 +33,13 @@ _EQUATIONS: dict[type[Tape], LSTM.Options | GRU.Options] = {
 class _Layer:
     """One layer: a cell for each direction, a row for each sequence and direction."""
 
-    def __init__(self, cells: Sequence[Cell], int8: bool):
+    def __init__(self, cells: Sequence[Cell], start: Tensor | None, int8: bool):
         first = cells[0]
+        self.start = start  # (directions, parts, H); None: zeros
         self.directions, self.sums_input = len(cells), first.sums_input
         self.enter: list[Packed] = [pack(c.weight_x, c.bias, int8) for c in cells]
-        # A state that starts from zeros stays within -1..1.
-        self.products: list[Packed] = [pack(c.weight_h, c.state_bias, int8, bounded=True) for c in cells]
+        bounded = start is None  # a state that starts from zeros stays within -1..1
+        self.products: list[Packed] = [pack(c.weight_h, c.state_bias, int8, bounded=bounded) for c in cells]
         assert first.tape is not None
         with torch.device("meta"):  # for its step: it has no weights of use
             self.cell: Cell = _EQUATIONS[first.tape].build(1, first.size)
@@ -59,10 +61,10 @@ class _Layer:
         """Run over an input as `project` takes it, with mask (S, B, 1) -> outputs (S, B, D) and the last state."""
         projected = self.project(x, places)
         S, B = projected[0].shape[:2]
-        rows = self.directions * B
         real = mask if mask is None or self.directions == 1 else torch.cat([mask, mask.flip(0)], dim=1)  # (S, rows, 1)
         full = [True] * S if real is None else real.flatten(1).all(1).tolist()
-        state: CellState = tuple(x.new_zeros(rows, self.cell.size) for _ in range(self.cell.parts))
+        start = x.new_zeros(self.directions, self.cell.parts, self.cell.size) if self.start is None else self.start
+        state: CellState = start.repeat_interleave(B, dim=0).unbind(1)
         outputs: list[Tensor] = []
         for t, inputs in enumerate(zip(*(part.unbind(0) for part in projected), strict=True)):
             products = [product(h) for product, h in zip(self.products, state[0].split(B), strict=True)]
@@ -129,4 +131,5 @@ class InferenceStack:
 @torch.no_grad()
 def _pack(stack: Stack, int8: bool) -> tuple[_Layer, ...]:
     directions = [stack.cells, stack.backward_cells] if stack.backward_cells else [stack.cells]
-    return tuple(_Layer(cells, int8) for cells in zip(*directions, strict=True))
+    starts = [None] * len(stack.cells) if stack.start is None else stack.start.detach().unbind(1)
+    return tuple(_Layer(cells, start, int8) for *cells, start in zip(*directions, starts, strict=True))

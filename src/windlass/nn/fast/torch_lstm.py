@@ -17,7 +17,7 @@ from windlass.nn.fast import onednn
 from windlass.nn.fast.recurrence import LstmTape
 
 if TYPE_CHECKING:
-    from windlass.nn.cells import Cell
+    from windlass.nn.cell import Cell
 
 SATURATE = 1e6
 """Added to a gate's input, it saturates the gate to the last bit."""

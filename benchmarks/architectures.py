@@ -1,0 +1,318 @@
+"""Attention RNN, transformer, RNN with a transformer decoder, and minGRU: as many parameters and as many minutes each.
+
+    python benchmarks/architectures.py --runs runs/arch                            train all and score on dev
+    python benchmarks/architectures.py --runs runs/arch --tasks pronounce --languages gre --minutes 2
+    python benchmarks/architectures.py --runs runs/arch --equal epochs             as many epochs, not minutes
+    python benchmarks/architectures.py --runs runs/arch --test                     score on test, once; write the result
+
+SIGMORPHON 2020 (pronounce, ten languages), Multi30k English to German (translate) and tinyshakespeare (lm). The RNN is
+the task's own recipe; the others get the size that gives as many parameters. With `--equal time`, the number of epochs
+is set so that a run, and with it the fall of the learning rate, ends within the minutes. What is finished is not run
+again, and a run that was stopped goes on. Beside the score: tokens a second in training and outputs a second in
+decoding (of a language model: tokens), both on --threads cores and with the load noted in each row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import matplotlib as mpl
+import torch
+from common import RESULTS, data, once, report, spread
+from lm import TEXTS, cut, fitting
+from pronounce import FORMS, PUBLISHED
+from translate import pair
+
+from windlass.bundle import Bundle
+from windlass.core.options import members
+from windlass.data.readers import read
+from windlass.data.running import read_texts
+from windlass.decoding.options import Sample
+from windlass.experiment.data import Data, read_data
+from windlass.experiment.run import fit_sides, run
+from windlass.inference.evaluate import evaluate
+from windlass.inference.generate import generate
+from windlass.inference.predict import predict
+from windlass.nn.cells import CellOptions
+from windlass.recipe import Recipe, compose, setting
+from windlass.training.observe import Silent
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+MINUTES = {"pronounce": 5.0, "translate": 60.0, "lm": 40.0}
+METRIC = {"pronounce": "wer", "translate": "bleu", "lm": "nats"}
+DROPOUT = {"pronounce": 0.3, "translate": 0.2, "lm": 0.3}
+LAYERS = {"pronounce": 3, "translate": 3, "lm": 4}
+LEARNING = {"pronounce": 0.001, "translate": 0.001, "lm": 0.001}
+SIZES = range(32, 1025, 8)
+"""Sizes that are tried; four heads of an even size share each of them."""
+
+
+def table(task: str, size: int) -> dict[str, Any]:
+    return {"kind": "learned", "size": size, "dropout": 0.3 if task != "lm" else 0.0}
+
+
+def layers(task: str, size: int) -> dict[str, Any]:
+    """What encoder and decoder of a transformer have alike."""
+    return {
+        "embedding": table(task, size),
+        "size": size,
+        "hidden": 4 * size,
+        "layers": LAYERS[task],
+        "positions": "rotary",
+        "dropout": DROPOUT[task],
+    }
+
+
+def learning(task: str) -> dict[str, Any]:
+    return {"train": {"optimiser": {"kind": "adamw", "lr": LEARNING[task], "weight_decay": 0.01}}}
+
+
+def rnn(task: str, size: int) -> dict[str, Any]:
+    return {}
+
+
+def transformer(task: str, size: int) -> dict[str, Any]:
+    decoder = {"kind": "transformer", **layers(task, size)}
+    if task == "lm":
+        over = {"model": {"decoder": decoder | {"context": "none", "window": 256}}}
+        return over | {"train": learning(task)["train"] | {"chunk": 128, "batch_tokens": 2048}}
+    return {"model": {"encoder": {"kind": "attention", **layers(task, size)}, "decoder": decoder}} | learning(task)
+
+
+def hybrid(task: str, size: int) -> dict[str, Any]:
+    """The recurrent encoder of the recipe; its embedding follows the decoder's where they are one table."""
+    encoder = {"embedding": table(task, size)} if task == "translate" else {}
+    return {"model": {"encoder": encoder, "decoder": {"kind": "transformer", **layers(task, size)}}} | learning(task)
+
+
+def mingru(task: str, size: int) -> dict[str, Any]:
+    """No input feeding, and the current state as the query: nothing then keeps its steps from running in parallel."""
+    if task == "lm":
+        return {"model": {"decoder": {"cell": "mingru", "size": size, "layers": 2}}}
+    attend = {"kind": "attention", "query": "current", "input_feeding": False, "score": {"kind": "additive"}}
+    encoder = {"cell": "mingru", "size": size // 2, "layers": 2}
+    return {"model": {"encoder": encoder, "decoder": {"cell": "mingru", "size": size, "layers": 2, "context": attend}}}
+
+
+ARCHITECTURES: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    "rnn": rnn,
+    "transformer": transformer,
+    "rnn-transformer": hybrid,
+    "mingru": mingru,
+}
+
+
+def possible(name: str, task: str) -> bool:
+    """A language model has no encoder to mix, and a cell may not be there yet."""
+    return not (name == "rnn-transformer" and task == "lm") and (name != "mingru" or name in members(CellOptions))
+
+
+def files(task: str, language: str, runs: Path) -> dict[str, Any]:
+    """The data of a task, and what is set over its recipe for all architectures alike."""
+    if task == "lm":
+        train, dev, _ = cut("shakespeare", runs)
+        return {"data": {"train": [str(train)], "dev": str(dev)}}
+    if task == "translate":
+        return {"data": {"train": [pair("train")], "dev": pair("val")}}
+    root = data("g2p/sigmorphon2020")
+    names = {part: str(root / part / f"{language}_{part}.tsv") for part in ("train", "dev")}
+    form = FORMS.get(language, "NFC")
+    return {"data": {"train": [names["train"]], "dev": names["dev"]}, "source": {"normal_form": form}}
+
+
+def recipe_of(name: str, task: str, size: int, over: Sequence[dict[str, Any]]) -> Recipe:
+    usual = [setting(text) for text in TEXTS["shakespeare"][2]] if task == "lm" else []
+    own = ARCHITECTURES[name](task, size)
+    if name in ("transformer", "rnn-transformer") and task == "lm":
+        usual = []
+    return compose(task, None, [*usual, over[0], own, *over[1:]])
+
+
+def parameters(bundle: Bundle) -> int:
+    return sum(p.numel() for p in bundle.model.parameters())
+
+
+def matched(name: str, task: str, over: Sequence[dict[str, Any]], given: Data) -> Recipe:
+    """The recipe of an architecture in the size that has about as many parameters as the RNN."""
+    first = recipe_of("rnn", task, 0, over)
+    if name == "rnn":
+        return first
+    sides = fit_sides(first, given.train)
+    wanted = parameters(Bundle.new(first, sides))
+
+    def off(size: int) -> int:
+        return parameters(Bundle.new(recipe_of(name, task, size, over), sides)) - wanted
+
+    low, high = 0, len(SIZES) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if off(SIZES[middle]) <= 0 else (low, middle)
+    size = min((SIZES[low], SIZES[high]), key=lambda each: abs(off(each)))
+    return recipe_of(name, task, size, over)
+
+
+def train(name: str, task: str, language: str, seed: int, out: Path, options: argparse.Namespace) -> dict[str, Any]:
+    over = [files(task, language, options.runs), {"seed": seed}, *map(setting, options.settings)]
+    over.append({"train": {"threads": options.threads, "processes": 1}})
+    given = read_data(recipe_of("rnn", task, 0, over))
+    recipe = matched(name, task, over, given)
+    minutes = options.minutes or MINUTES[task]
+    if options.equal == "time":
+        recipe = fitting(recipe, minutes, given)
+        recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"auto": ()})})
+    outcome = run(recipe, given, out, Silent(), resume=(out / "training").is_dir())
+    assert outcome.dev is not None
+    lines = (out / "training" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return {
+        "architecture": name,
+        "task": task,
+        "language": language,
+        "seed": seed,
+        "equal": options.equal,
+        "parameters": parameters(outcome.bundle),
+        "size": getattr(recipe.model.decoder, "size", None),
+        "dev": outcome.dev.metrics,
+        "epochs": outcome.fit.epochs,
+        "training_seconds": round(outcome.fit.seconds, 1),
+        "tokens_per_second": round(median(json.loads(line)["tokens_per_second"] for line in lines)),
+        "outputs_per_second": round(decoding(outcome.bundle, given), 1),
+    }
+
+
+def decoding(bundle: Bundle, given: Data) -> float:
+    """Outputs a second with the recipe's search, the better of two rounds; of a language model, tokens a second."""
+    seconds = []
+    sources = [e.source for e in given.dev[:200]]
+    for _ in range(2):
+        began = time.perf_counter()
+        if bundle.task.language_model:
+            count = sum(1 for _ in generate([bundle], "\n", Sample(seed=1, length_plus=500), endless=True))
+        else:
+            count = len(predict([bundle], sources))
+        seconds.append((time.perf_counter() - began) / count)
+    return 1 / min(seconds)
+
+
+def score_test(row: dict[str, Any], out: Path, runs: Path) -> dict[str, float]:
+    bundle = Bundle.load(out)
+    if row["task"] == "lm":
+        return evaluate([bundle], read_texts(cut("shakespeare", runs)[2]).examples, rows=1).metrics
+    if row["task"] == "translate":
+        return evaluate([bundle], read(pair("test_2016_flickr"), bundle.recipe.data).examples).metrics
+    path = data("g2p/sigmorphon2020") / "test" / f"{row['language']}_test.tsv"
+    return evaluate([bundle], read(path).examples).metrics
+
+
+def summary(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
+    """One line for every task and architecture: means over languages, mean and deviation over seeds."""
+    lines = []
+    for task, name in dict.fromkeys((row["task"], row["architecture"]) for row in rows):
+        own = [row for row in rows if (row["task"], row["architecture"]) == (task, name)]
+        seeds = sorted({row["seed"] for row in own})
+        by_seed = [fmean(row[part][METRIC[task]] for row in own if row["seed"] == seed) for seed in seeds]
+        score = spread([{"score": each} for each in by_seed])["score"]
+        figures = ("parameters", "epochs", "training_seconds", "tokens_per_second", "outputs_per_second")
+        means = {figure: fmean(row[figure] for row in own) for figure in figures}
+        lines.append(
+            {"task": task, "architecture": name, "metric": METRIC[task], "seeds": len(seeds), **score, **means}
+        )
+    return lines
+
+
+def render(lines: Sequence[dict[str, Any]]) -> str:
+    out = [
+        "| task | model | parameters | score | epochs | minutes | tokens/s trained | outputs/s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        digits = 3 if line["metric"] == "nats" else 2
+        score = f"{line['metric']} {line['mean']:.{digits}f}"
+        score += f" ± {line['deviation']:.{digits}f}" if line["seeds"] > 1 else ""
+        out.append(
+            f"| {line['task']} | {line['architecture']} | {line['parameters'] / 1e6:.2f} M | {score} | "
+            f"{line['epochs']:.0f} | {line['training_seconds'] / 60:.1f} | {line['tokens_per_second']:,.0f} | "
+            f"{line['outputs_per_second']:,.0f} |"
+        )
+    return "\n".join(out)
+
+
+def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
+    """Score over decoding speed, a panel for every task; the size of a mark is the speed of training."""
+    tasks = list(dict.fromkeys(line["task"] for line in lines))
+    figure, axes = plt.subplots(1, len(tasks), figsize=(4.2 * len(tasks), 3.6), squeeze=False)
+    for axis, task in zip(axes[0], tasks, strict=True):
+        own = [line for line in lines if line["task"] == task]
+        fastest = max(line["tokens_per_second"] for line in own)
+        for line in own:
+            x, y, area = line["outputs_per_second"], line["mean"], 250 * line["tokens_per_second"] / fastest
+            color = f"C{list(ARCHITECTURES).index(line['architecture'])}"
+            axis.errorbar(x, y, yerr=line["deviation"] or None, color=color, capsize=3)
+            axis.scatter(x, y, s=area, color=color, alpha=0.6, label=line["architecture"])
+        axis.margins(0.25)
+        axis.set_xlim(left=0)
+        axis.set_title(task)
+        axis.set_xlabel("tokens a second" if task == "lm" else "outputs a second")
+        axis.set_ylabel(own[0]["metric"])
+    marks = axes[0][0].get_legend_handles_labels()
+    title = "area: tokens a second in training"
+    figure.legend(*marks, loc="lower center", ncols=len(ARCHITECTURES), fontsize=8, title=title, title_fontsize=8)
+    figure.tight_layout(rect=(0, 0.16, 1, 1))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    print(f"drawn to {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--tasks", nargs="+", default=list(MINUTES), choices=list(MINUTES))
+    parser.add_argument("--architectures", nargs="+", default=list(ARCHITECTURES), choices=list(ARCHITECTURES))
+    parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--equal", choices=("time", "epochs"), default="time", help="beside the parameters")
+    parser.add_argument("--minutes", type=float, help=f"of every run; default: {MINUTES}")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--test", action="store_true", help="score on test and write the result")
+    options = parser.parse_args()
+    options.runs.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(options.threads)
+    rows = []
+    for task in options.tasks:
+        for language in options.languages if task == "pronounce" else [""]:
+            for name in options.architectures:
+                if not possible(name, task):
+                    print(f"{task}: no {name}", flush=True)
+                    continue
+                for seed in options.seeds:
+                    out = options.runs / "-".join(filter(None, (task, language, name, options.equal, str(seed))))
+                    row = once(out, partial(train, name, task, language, seed, out, options))
+                    if options.test:
+                        row["test"] = once(
+                            out.with_name(f"{out.name}.test"), partial(score_test, row, out, options.runs)
+                        )
+                    rows.append(row)
+    part = "test" if options.test else "dev"
+    lines = summary(rows, part)
+    print(render(lines))
+    name = "architectures" if options.test else "architectures-dev"
+    name += "" if options.equal == "time" else "-epochs"
+    where = RESULTS if options.test else options.runs
+    draw(lines, where / f"{name}.png")
+    if options.test:
+        report(name, {"lines": lines, "rows": rows, "settings": options.settings})
+    else:
+        (options.runs / f"{name}.json").write_text(json.dumps({"lines": lines, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

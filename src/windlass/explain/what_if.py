@@ -1,0 +1,178 @@
+"""What a model would have said instead: with another input, another beginning of the output, or given attention.
+
+What-if is the question of Seq2Seq-Vis (Strobelt et al. 2019). Given attention takes the place of the model's own at
+every step: c_t = sum_s w_ts h_s with w from outside, such as an alignment that is known to be right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from windlass.bundle import Bundle
+from windlass.core.errors import DataError, WindlassError
+from windlass.core.records import Prediction
+from windlass.data.examples import Value
+from windlass.decoding.options import SearchOptions
+from windlass.explain.attention import draw, explain, shown
+from windlass.explain.render import sheet
+from windlass.explain.saliency import attends, saliency, saliency_heat
+from windlass.heads.recurrent import RecurrentDecoder
+from windlass.inference.predict import predict
+from windlass.nn import fast
+from windlass.nn.attention import Keys
+
+Matrix = Sequence[Sequence[float]]
+
+
+def what_if(
+    bundle: Bundle,
+    text: Value,
+    instead: Value | None = None,
+    prefix: str = "",
+    attention: Matrix | None = None,
+    search: SearchOptions | None = None,
+) -> tuple[Prediction, Prediction]:
+    """Return the model's own prediction, and the one with another input, a given beginning or given attention.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
+    >>> before, after = what_if(bundle, "ab", prefix="ca")
+    >>> after.answer.tokens[:2]
+    ('c', 'a')
+    """
+    if instead is None and not prefix and attention is None:
+        raise WindlassError("nothing is changed: give another input, a beginning of the output, or attention")
+    before = explain(bundle, text, None, search)
+    if attention is not None:
+        if prefix or instead is not None:
+            raise WindlassError("given attention is for the input as it is: leave the other input and the prefix out")
+        return before, with_attention(bundle, text, attention, search)
+    changed = text if instead is None else instead
+    if bundle.sides.source.blank(bundle.sides.read(changed)):
+        raise WindlassError("nothing to explain in a blank text")
+    return before, predict([bundle], [changed], search, prefix=prefix)[0]
+
+
+def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: SearchOptions | None = None) -> Prediction:
+    """Predict with given attention: a row for every output token, over the places of the input. Each row must sum to 1.
+
+    A model that writes more tokens than there are rows uses its own attention from there on.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> found = with_attention(Bundle.new(Recipe(), Sides.tiny()), "ab", [[0.5, 0.25, 0.25]])
+    >>> found.attention[0]
+    (0.5, 0.25, 0.25)
+    """
+    head = bundle.model.head
+    if not isinstance(head, RecurrentDecoder) or head.attention is None:
+        raise WindlassError(
+            "this model has no attention to replace: it needs a recurrent decoder with context: attention"
+        )
+    names = bundle.sides.source.places(bundle.sides.read(text)).grouped(bundle.model.encoder.joined).lowest.names
+    weights = torch.tensor([list(row) for row in _checked(attention, names)])
+    with imposed(head.attention, weights):
+        return predict([bundle], [text], search)[0]
+
+
+@contextmanager
+def imposed(attention: nn.Module, weights: Tensor) -> Iterator[None]:
+    """Inside, step t of a search attends with row t of weights (T, S), of one sentence; what runs takes plain steps.
+
+    >>> from windlass.core.records import Memory
+    >>> from windlass.nn.attention import Additive, Attention
+    >>> attend = Attention(Additive.Options(size=5), query_size=3, memory_size=4)
+    >>> keys = attend.prepare(Memory(torch.randn(1, 2, 4), torch.ones(1, 2) > 0, torch.zeros(1, 4)))
+    >>> with imposed(attend, torch.tensor([[0.25, 0.75]])):
+    ...     attend(torch.randn(1, 1, 3), keys)[1].tolist()
+    [[[0.25, 0.75]]]
+    """
+    own = type(attention).forward
+    step = 0
+
+    def forward(query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        nonlocal step
+        step += 1
+        if step > len(weights):
+            return own(attention, query, keys, coverage)  # type: ignore[no-any-return]
+        row = keys.values.new_zeros(keys.mask.size(1))
+        row[keys.mask[0]] = weights[step - 1].to(row)
+        all_queries = row.expand(1, query.size(1), -1)  # (1, K, S): a query for each hypothesis
+        return all_queries @ keys.values, all_queries
+
+    attention.__dict__["forward"] = forward  # hides the method of the class
+    try:
+        with fast.disabled():
+            yield
+    finally:
+        del attention.__dict__["forward"]
+
+
+def _checked(attention: Matrix, names: Sequence[str]) -> Matrix:
+    """The rows, if they are distributions over the places of an input."""
+    if not len(attention):
+        raise DataError("the given attention has no rows: give one for every output token")
+    for n, row in enumerate(attention, 1):
+        if len(row) != len(names):
+            raise DataError(
+                f"row {n} of the attention has {len(row)} numbers for {len(names)} places: {' '.join(names)}"
+            )
+        if min(row) < 0 or abs(sum(row) - 1) > 0.01:
+            raise DataError(f"row {n} of the attention sums to {sum(row):.3g}: weights are not negative and sum to 1")
+    return attention
+
+
+def read_matrix(path: Path) -> Matrix:
+    """Read attention: .npy, .csv (a line for each output token), .json (a list of lists, or what `explain` wrote).
+
+    >>> read_matrix(Path("x.txt"))
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: x.txt: cannot read attention from '.txt': give a .json, .csv or .npy file
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".json", ".csv", ".npy"):
+        raise DataError(f"{path}: cannot read attention from {path.suffix!r}: give a .json, .csv or .npy file")
+    try:
+        if suffix == ".npy":
+            matrix = np.load(path, allow_pickle=False).tolist()
+        elif suffix == ".csv":
+            matrix = [
+                [float(n) for n in line.split(",")] for line in path.read_text("utf-8").splitlines() if line.strip()
+            ]
+        else:
+            content = json.loads(path.read_text("utf-8"))
+            matrix = content["attention"] if isinstance(content, dict) else content
+        return [[float(number) for number in row] for row in matrix]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: this is no matrix of attention: {error}") from None
+
+
+def draw_what_if(
+    bundle: Bundle, inputs: Sequence[Value], predictions: Sequence[Prediction], path: Path, titles: Sequence[str]
+) -> Path:
+    """Draw predictions side by side, with attention or, without it, integrated gradients.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
+    >>> draw_what_if(bundle, ["ab", "ab"], what_if(bundle, "ab", prefix="ca"), Path("x.gif"), ["as it is", "with ca"])
+    Traceback (most recent call last):
+    windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
+    """
+    if path.suffix.lower() == ".json" or all(map(attends, predictions)):
+        if path.suffix.lower() != ".json" and predictions[0].answer.written:
+            named = zip(titles, predictions, strict=True)
+            predictions, titles = [replace(p, text=f"{title}: {p.text}") for title, p in named], ("What if",)
+        return draw(list(predictions), path, " / ".join(titles), [shown(bundle, value) for value in inputs])
+    targets = [p.text if p.answer.written else None for p in predictions]
+    found = [saliency(bundle, value, target) for value, target in zip(inputs, targets, strict=True)]
+    return sheet([saliency_heat(one) for one in found], path, " / ".join(titles))

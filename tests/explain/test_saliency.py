@@ -1,0 +1,115 @@
+"""Saliency: the gradients are those of the output, integrated gradients are complete, for every head and encoder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from command import refused, windlass
+from task_models import CTC, task_model
+from windlass.bundle import Bundle
+from windlass.explain.saliency import draw_saliency, saliency
+
+BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
+TRANSFORMER = {
+    "kind": "transformer",
+    "size": 8,
+    "heads": 2,
+    "layers": 1,
+    "embedding": {"kind": "learned", "size": 8},
+}
+INPUTS = {
+    "classify": "a b c",
+    "classify-document": "A b c. C d.",
+    "entail": ("a b c", "b a"),
+    "lm": "abcab",
+    "parse": "a b",
+    "prefix": "ab",
+    "pronounce": "keba",
+    "summarise": "A b c. C d.",
+    "tag": "a b c",
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_integrated_gradients_add_up_to_what_the_input_adds(name):
+    bundle = Bundle.load(BUNDLES / name)
+    found = saliency(bundle, INPUTS[name], points=100)
+    rough = saliency(bundle, INPUTS[name], method="gradient")
+    size = 1 + max(map(abs, found.differences))
+    assert found.gap < 0.02 * size
+    assert rough.gap > 0.02 * size  # gradient x input is not complete: the check can fail
+    assert {len(row) for row in found.values} == {len(found.places)}
+    assert len(found.outputs) == len(found.values)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        CTC,
+        {"model": {"decoder": TRANSFORMER}},
+    ],
+    ids=["ctc", "transformer"],
+)
+def test_other_ways_to_write_are_explained_too(tmp_path, changes):
+    bundle, value = task_model("pronounce", **changes)
+    target = "a" if changes is CTC else None
+    found = saliency(bundle, value, target, points=100)
+    assert found.gap < 0.02 * (1 + max(map(abs, found.differences)))
+    assert len(found.outputs) == len(found.values) == len(found.differences)
+    draw_saliency(found, tmp_path / "x.html")
+
+
+def test_gradient_times_input_agrees_with_finite_differences():
+    bundle = Bundle.load(BUNDLES / "pronounce")
+    bundle.model.double()
+    found = saliency(bundle, "keba", target="k", method="gradient")
+    sides, model, table = bundle.sides, bundle.model, bundle.model.encoder.embedding.table
+    batch = sides.collate([sides.encode("keba", "k")], [0])
+
+    def objective():
+        with torch.no_grad():
+            return model.head.reference_logprobs(model.encode(batch), batch)[0][0]
+
+    place = int(batch.inputs["source"].values[0, 1])  # `e` is there once
+    before, step = table.data[place].clone(), 1e-6
+    table.data[place] = before * (1 + step)
+    more = objective()
+    table.data[place] = before * (1 - step)
+    less = objective()
+    table.data[place] = before
+    slopes = (more - less) / (2 * step)
+    assert torch.allclose(slopes, torch.tensor([row[1] for row in found.values]).double(), atol=1e-5)
+
+
+def test_nothing_is_left_behind_in_the_model():
+    bundle = Bundle.load(BUNDLES / "pronounce")
+    saliency(bundle, "keba")
+    assert "embed" not in bundle.model.encoder.__dict__
+    assert all(parameter.grad is None for parameter in bundle.model.parameters())
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".html", ".json"])
+@pytest.mark.parametrize("name", ["pronounce", "classify"])
+def test_it_is_drawn_in_every_form(tmp_path, name, suffix):
+    found = saliency(Bundle.load(BUNDLES / name), INPUTS[name], method="gradient")
+    path = draw_saliency(found, tmp_path / f"x{suffix}")
+    if suffix == ".json":
+        assert json.loads(path.read_text(encoding="utf-8"))["values"] == [list(row) for row in found.values]
+    if suffix == ".html":
+        assert 'title="' in path.read_text(encoding="utf-8")
+
+
+def test_the_command_draws_it_when_asked_and_where_there_is_no_attention(tmp_path):
+    out = tmp_path / "look.html"
+    assert windlass("explain", BUNDLES / "pronounce", "keba", "--saliency", "gradient", "--out", out).code == 0
+    assert "gradient x input" in out.read_text(encoding="utf-8")
+    ran = windlass("explain", BUNDLES / "prefix", "ab", "--out", out)
+    assert ran.code == 0
+    assert "no attention: drawn are integrated gradients" in ran.err
+    assert "integrated or gradient" in refused("explain", BUNDLES / "prefix", "ab", "--saliency", "x", "--out", out)
+    two = refused("explain", BUNDLES / "prefix", "ab", "--saliency", "gradient", "--gates", "--out", out)
+    assert "one at a time" in two
