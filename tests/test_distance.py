@@ -85,7 +85,7 @@ def test_sentences_like_that_of_the_decks_are_drawn():
 @pytest.mark.parametrize("kind", sorted(members(CellOptions)))
 @pytest.mark.parametrize("attention", [False, True])
 def test_every_cell_can_be_put_through_every_problem(kind, attention):
-    training = Training(size=6, updates=1, gaps=(0,), further=(2,), tested=4)
+    training = Training(size=8, updates=1, gaps=(0,), further=(2,), tested=4)
     report = distance.measure({kind: members(CellOptions)[kind]()}, attention=[attention], training=training)
     assert [one.problem for one in report.outcomes] == list(PROBLEMS)
     assert all(sorted(one.accuracy) == [0, 2] for one in report.outcomes)

@@ -34,8 +34,8 @@ from windlass.core.version import __version__
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    *(train, evaluate, predict, score, generate, chat, explain, units, gradients, distance),
-    *(info, compare, bench, quantise, doctor, features, recipes, demo),
+    *(train, evaluate, predict, score, generate, chat, explain, units, gradients),
+    *(info, compare, distance, bench, quantise, doctor, features, recipes, demo),
 )
 """In the order of `--help`: that in which a user needs them."""
 _ORDER = [command.__name__ for command in COMMANDS]

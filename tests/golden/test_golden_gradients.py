@@ -17,7 +17,7 @@ from windlass.nn.recurrence import run
 CELLS = [options for kind in members(CellOptions).values() for options in kind.tiny()]
 
 
-def read(options, size=5, steps=9, seed=3):
+def read(options, size=6, steps=9, seed=3):
     """A fresh cell that starts from a random state; peepholes are random too."""
     reading = gradients.fresh(options, size, steps, seed=seed)
     if getattr(reading.cell, "peepholes", None) is not None:
@@ -50,13 +50,13 @@ def test_the_true_derivative_over_several_steps_is_that_of_finite_differences(op
 
         def end(c):
             """c_T from c_begin, with o_begin as it was (but for peepholes, which see c)."""
-            o = torch.sigmoid(a[:, 10:15] + (0 if cell.peepholes is None else cell.peepholes[2] * c))
+            o = torch.sigmoid(a[:, 12:18] + (0 if cell.peepholes is None else cell.peepholes[2] * c))
             state = o * cell.output(c), c
             for x in cell.project(reading.inputs[begin:]):
                 state = cell.step(x.expand(len(c), -1), state)
             return state[1]
 
-        moved = by * torch.eye(5, dtype=torch.float64)
+        moved = by * torch.eye(6, dtype=torch.float64)
         measured = (end(states[begin][1] + moved) - end(states[begin][1] - moved)).t() / (2 * by)
     assert (_true(reading)[reading.steps - begin] - measured).abs().max() < 1e-6
 
@@ -66,7 +66,7 @@ def test_the_product_of_the_four_terms_leaves_out_what_goes_through_the_output_g
     assert found.left_out[1] < 1e-9
     assert found.left_out[19] > 0.01
     closed = read(LSTM.Options())
-    closed.cell.weight_h.data[10:15] = 0  # the output gate does not see the state: nothing is left out
+    closed.cell.weight_h.data[12:18] = 0  # the output gate does not see the state: nothing is left out
     assert max(gradients.paths(closed).left_out) < 1e-9
 
 

@@ -81,12 +81,14 @@ def one_steps(reading: Reading) -> list[OneStep]:
         for t in range(1, reading.steps):
             h, c = states[t]
             gates = projected[t] + h[0] @ cell.weight_h.detach().t()
-            a_i, a_f, _, a_g = gates.split(size)
-            i, f, g = torch.sigmoid(a_i + peep_i * c[0]), torch.sigmoid(a_f + peep_f * c[0]), torch.tanh(a_g)
+            a_i, a_f, _, a_g = (gate.clone() for gate in gates.split(size))
+            i, f, g = torch.sigmoid(a_i + peep_i * c[0]), torch.sigmoid(a_f + peep_f * c[0]), cell.candidate(a_g)
+            a_g.requires_grad_()
+            (slope,) = torch.autograd.grad(cell.candidate(a_g).sum(), a_g)
             seen = _revealed(reading, states, t)  # d h_(t-1) / d c_(t-1), a diagonal
             p = torch.diag(f)
             q = (c[0] * f * (1 - f))[:, None] * (u_f * seen + torch.diag(peep_f))
-            r = (i * (1 - g * g))[:, None] * (u_g * seen)
+            r = (i * slope)[:, None] * (u_g * seen)
             s = (g * i * (1 - i))[:, None] * (u_i * seen + torch.diag(peep_i))
             steps.append(OneStep(p, q, r, s, _jacobian(reading, states, t)))
     return steps

@@ -68,7 +68,10 @@ class Reading:
                 if n in cut:
                     state = tuple(part.detach() for part in state)
                 new = self.cell.step(x.expand(rows, -1), state, products)
-                state = tuple(part.view_as(part) for part in new)
+                # A cell may detach a part that its values do not depend on, such as a normaliser.
+                state = tuple(
+                    part.view_as(part) if part.requires_grad else part.clone().requires_grad_() for part in new
+                )
                 states.append(state)
         return states
 

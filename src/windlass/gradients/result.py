@@ -97,10 +97,7 @@ def write(result: Result, path: Path) -> Path:
 
     figure = Figure(figsize=result.size, layout="constrained")
     result.draw(figure)
-    if suffix == ".png":
-        save(figure, path)
-    else:
-        figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
+    save(figure, path)
     return path
 
 

@@ -224,9 +224,11 @@ def _by_distance(reading: Reading, chunk: Tensor) -> Iterator[Tensor]:
     with disabled():
         before = tuple(torch.stack([state[p][0].detach() for state in states[:-1]]) for p in range(cell.parts))
         after = cell.step(cell.project(reading.inputs), before, cell.products())  # all steps at once, as rows
+    moving = [p for p, part in enumerate(after) if part.requires_grad]  # a cell may detach a normaliser
+    ends = [after[p] for p in moving]
     for k in range(steps):
         here, there = torch.arange(steps - k), torch.arange(k, steps)
         kept = reached[here, :, there] * (chunk[here] == chunk[there])[:, None, None]  # (S - k, parts, H)
-        cotangents = [torch.cat([kept[:, p], kept.new_zeros(k, cell.size)]) for p in range(cell.parts)]
-        found = torch.autograd.grad(after, parameters, cotangents, retain_graph=True, allow_unused=True)
+        cotangents = [torch.cat([kept[:, p], kept.new_zeros(k, cell.size)]) for p in moving]
+        found = torch.autograd.grad(ends, parameters, cotangents, retain_graph=True, allow_unused=True)
         yield _flat(reading, found)
