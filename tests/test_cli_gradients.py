@@ -84,6 +84,7 @@ def test_the_loss_of_a_trained_model_and_its_four_terms():
         ([BUNDLES / "lm", "--text", "abc", "--second", "a"], "--second is for a model of pairs"),
         ([BUNDLES / "lm", "--text", "abc", "--truncate", "9"], "there are only 3 steps"),
         ([BUNDLES / "classify", "--text", "abc"], "no recurrent layers"),
+        ([BUNDLES / "lm", "--text", "a"], "one step long"),
         ([BUNDLES / "prefix", "--text", "abc", "--what", "share"], "no loss reaches these layers directly"),
         (["--cell", "lsmt"], "--cell lsmt: there is no such cell; did you mean 'lstm'?"),
         (["--cell", "{kind: lstm, gates: 3}"], "gates: extra inputs are not permitted"),

@@ -4,7 +4,7 @@
 >>> from windlass.nn.cells import LSTM, RNN
 >>> found = gradients.distances([gradients.fresh(RNN.Options()), gradients.fresh(LSTM.Options())])
 >>> found.words()[0]
-'rnn vanishes: from ... steps back on, less than 1 % arrives.'
+'rnn vanishes: from ... steps back on, less than 1 % arrives of what does one step back.'
 """
 
 from windlass.gradients.activations import activations

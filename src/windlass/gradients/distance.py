@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VANISHED, EXPLODED = 1e-2, 1e2
-"""Below or above this factor a gradient has vanished or exploded, for a sentence."""
+"""Below or above this share of what arrives one step back, a gradient has vanished or exploded, for a sentence."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """The factor per step, averaged (geometrically) over the largest distance that anything reaches."""
+        """The factor per step, averaged (geometrically) from one step back to the last that anything reaches."""
         far = max((k for k, norm in enumerate(self.whole) if norm > 0), default=0)
-        return float(self.whole[far] ** (1 / far)) if far else 0.0
+        return float((self.whole[far] / self.whole[1]) ** (1 / (far - 1))) if far > 1 else 0.0
 
     def below(self, least: float) -> int | None:
         """The smallest distance from which on all norms are below `least`; None: there is none."""
@@ -178,11 +178,12 @@ class Distances(Result):
 
 def _say(flow: Flow, truncate: int | None) -> str:
     far = len(flow.whole) - 1 if truncate is None else min(truncate, len(flow.whole)) - 1
-    exploded, vanished = flow.above(EXPLODED), flow.below(VANISHED)
+    near = flow.whole[1] or 1.0  # the state may have another scale than h
+    exploded, vanished = flow.above(EXPLODED * near), flow.below(VANISHED * near)
     if exploded is not None:
-        return f"{flow.name} explodes: {exploded} steps back the gradient is more than {EXPLODED:.0f} times as large."
+        return f"{flow.name} explodes: {exploded} steps back, {EXPLODED:.0f} times as much arrives as one step back."
     if vanished is not None and vanished <= far:
-        return f"{flow.name} vanishes: from {vanished} steps back on, less than 1 % arrives."
+        return f"{flow.name} vanishes: from {vanished} steps back on, less than 1 % arrives of what does one step back."
     left = number(flow.whole[far])
     return f"{flow.name} holds: {far} steps back, a factor of {left} arrives ({flow.rate:.3f} a step)."
 

@@ -150,7 +150,10 @@ def read(bundle: Bundle, text: Value, target: str | None = None) -> list[Reading
     readings: list[Reading] = []
     for (name, (args, _)), gradient in zip(seen.items(), reached, strict=True):
         readings += _layers(_title(name), stacks[name], args, gradient, tokens)
-    return readings
+    several = [reading for reading in readings if reading.steps > 1]  # a document may have one sentence
+    if not several:
+        raise WindlassError("this text is one step long, and no gradient goes back: give a longer one")
+    return several
 
 
 def _title(name: str) -> str:
