@@ -13,8 +13,8 @@ import yaml
 
 from command import refused, windlass
 
-COMMANDS = """train evaluate predict score generate chat explain info compare bench quantise doctor features recipes
-demo""".split()
+COMMANDS = """train evaluate predict score generate chat explain units gradients info compare distance bench quantise
+doctor features recipes demo""".split()
 
 
 def test_windlass_alone_lists_its_commands_in_the_order_of_their_use():

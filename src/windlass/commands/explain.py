@@ -71,7 +71,7 @@ def explain_command(
     ] = None,
     device: flags.Device = "auto",
 ) -> None:
-    """Draw what a model attends to, what its output rests on, or what its units do.
+    """Draw what a model attends to, rests on, or does inside.
 
     For a document, a page (.html) or picture with sentences and words shaded by their weights. A model without
     attention is explained by integrated gradients.

@@ -28,10 +28,10 @@ def units_command(
     format: flags.Format = None,
     device: flags.Device = "auto",
 ) -> None:
-    """Find recurrent units that follow something in the text: quotes, brackets, words, lines, capitals.
+    """Find recurrent units that follow something in the text.
 
-    For every event, the unit whose state correlates with it most on the first half of the text, and its correlation on
-    the second half.
+    For every event (quotes, brackets, words, lines, capitals), the unit whose state correlates with it most on the
+    first half of the text, and its correlation on the second half.
     """
     from windlass.explain.coloured import draw_rows
     from windlass.explain.units import excerpt, units

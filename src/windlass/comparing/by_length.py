@@ -68,7 +68,7 @@ def ranges_of(lengths: Sequence[int], bins: int = BINS) -> list[tuple[int, int]]
     """Cut lengths into at most `bins` ranges with about as many examples each.
 
     >>> ranges_of([1, 1, 2, 3, 4, 5, 6, 40], bins=3)
-    [(1, 2), (3, 4), (5, 40)]
+    [(1, 1), (2, 4), (5, 40)]
     """
     ordered = np.sort(np.asarray(lengths))
     starts = sorted({int(ordered[len(ordered) * k // bins]) for k in range(bins)})

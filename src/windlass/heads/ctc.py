@@ -42,7 +42,8 @@ class CtcHeadOptions(Options):
         yield Gives(f"{at} search")
         yield Gives(f"{at} search over prefixes")
         yield Needs(
-            "model.encoder states", f"with {at}: ctc the encoder must have states, not encoder: <model.encoder>"
+            "model.encoder states",
+            f"with {at}: ctc the encoder must have states, not encoder: <model.encoder>: use recurrent",
         )
         yield Refuses("task target: tree", f"{at}: ctc writes no trees: use {at}: text")
         yield Refuses(

@@ -28,17 +28,19 @@ def leave_one_out(bundle: Bundle, source: Value, target: str) -> NDArray[np.floa
     >>> leave_one_out(Bundle.new(Recipe(), Sides.tiny()), "cab", "ab").shape
     (2, 3)
     """
-    whole = bundle.sides.encode(bundle.sides.read(source), target)
-    count = len(whole.source.get("source", ()))
-    if not all(array.ndim == 1 and len(array) == count for array in whole.source.values()):
-        raise DataError("leave-one-out importance needs a source of tokens, which can be left out one by one")
-    rows = [whole] + [
-        Encoded({name: np.delete(array, place) for name, array in whole.source.items()}, whole.target)
-        for place in range(count - int(bundle.sides.source.end_mark))
-    ]
+    sides = bundle.sides
+    value = sides.read(source)
+    rows = [sides.encode(value, target)]
+    for place in range(sides.source.length(rows[0].source)):
+        arrays = sides.source.without(value, place)
+        if arrays is None:
+            raise DataError("leave-one-out importance needs a source of tokens, which can be left out one by one")
+        if "copy" in rows[0].source:
+            arrays["copy"] = np.delete(rows[0].source["copy"], place)
+        rows.append(Encoded(arrays, rows[0].target))
     logprobs: list[tuple[float, ...]] = [()] * len(rows)
     bundle.model.eval()
-    for batch in bundle.sides.loader(rows, BATCH_TOKENS).epoch(0):
+    for batch in sides.loader(rows, BATCH_TOKENS).epoch(0):
         moved = batch.to(bundle.device)
         with torch.no_grad():
             forced = bundle.model.head.force(bundle.model.encode(moved), moved)

@@ -252,6 +252,10 @@ class SourceSide(Side):
         """The arrays of several values, at once if that is quicker."""
         return [self.encode(value) for value in values]
 
+    def without(self, value: Value, place: int) -> Arrays | None:
+        """The arrays of a value without one of its tokens; None if tokens cannot be left out."""
+        return None
+
     @property
     def vocabulary(self) -> Tokenizer | None:
         """The tokenizer whose tokens have vectors, if there is one."""

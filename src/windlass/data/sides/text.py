@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.marks import BUCKETS, EOS
@@ -88,6 +89,15 @@ class TextSource(_Text, TokenizedSource):
         arrays = {"source": ids(found)}
         if order := self.options.ngrams:
             arrays["ngrams"] = ids(hashed_ngrams(self.tokenizer.pieces(as_text(value)), order))
+        return arrays
+
+    def without(self, value: Value, place: int) -> Arrays:
+        """The arrays of a text without one of its tokens."""
+        arrays = self.encode(value)
+        arrays["source"] = np.delete(arrays["source"], place)
+        if order := self.options.ngrams:
+            pieces = self.tokenizer.pieces(as_text(value))
+            arrays["ngrams"] = ids(hashed_ngrams([*pieces[:place], *pieces[place + 1 :]], order))
         return arrays
 
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
