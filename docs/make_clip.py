@@ -1,4 +1,4 @@
-"""Draws docs/images/clip.png: a generated clip of a moving disc, and the frames that a model weighs to name its direction.
+"""Draws docs/images/clip.png: a generated clip of a moving disc, and the frames that a model weighs to name its way.
 
     python docs/make_clip.py
 """
