@@ -48,7 +48,22 @@ def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, dropout: float)
     return F.dropout(weights, dropout) @ v, weights
 
 
-class SelfAttention(nn.Module):
+class MultiHead(nn.Module):
+    """The projections of multi-head self-attention: of queries, keys and values, and of the heads' outputs.
+
+    >>> MultiHead(size=8, heads=2).project.weight.shape
+    torch.Size([24, 8])
+    """
+
+    def __init__(self, size: int, heads: int, dropout: float = 0.0):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.project = nn.Linear(size, 3 * size, bias=False)  # W_Q, W_K, W_V stacked
+        self.out = nn.Linear(size, size)
+        nn.init.xavier_uniform_(self.project.weight)
+
+
+class SelfAttention(MultiHead):
     """Multi-head self-attention.
 
     Q = X W_Q    K = X W_K    V = X W_V
@@ -61,13 +76,6 @@ class SelfAttention(nn.Module):
     >>> out.shape, weights.shape
     (torch.Size([3, 5, 8]), torch.Size([3, 2, 5, 5]))
     """
-
-    def __init__(self, size: int, heads: int, dropout: float = 0.0):
-        super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.project = nn.Linear(size, 3 * size, bias=False)  # W_Q, W_K, W_V stacked
-        self.out = nn.Linear(size, size)
-        nn.init.xavier_uniform_(self.project.weight)
 
     def forward(
         self, x: Tensor, mask: Tensor, turn: Rotation | None = None, look: bool = True

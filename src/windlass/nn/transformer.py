@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from windlass.core.records import CellState, Record
 from windlass.nn.positions import Rotation
-from windlass.nn.selfattention import TransformerLayer, attend, split_heads
+from windlass.nn.selfattention import MultiHead, TransformerLayer, attend, split_heads
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class View(NamedTuple):
     causal: bool
 
 
-class CausalAttention(nn.Module):
+class CausalAttention(MultiHead):
     """Multi-head self-attention of each token over itself and those before it.
 
     >>> layer, x = CausalAttention(size=8, heads=2), torch.randn(3, 5, 8)
@@ -112,13 +112,6 @@ class CausalAttention(nn.Module):
     >>> out.shape, keys_values[0].shape
     (torch.Size([3, 5, 8]), torch.Size([3, 2, 5, 4]))
     """
-
-    def __init__(self, size: int, heads: int, dropout: float = 0.0):
-        super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.project = nn.Linear(size, 3 * size, bias=False)  # W_Q, W_K, W_V stacked
-        self.out = nn.Linear(size, size)
-        nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, x: Tensor, cached: CellState, view: View, turn: Rotation | None) -> tuple[Tensor, CellState]:
         """The next tokens (N, T, D) -> (N, T, D), and the keys and values (N, heads, C + T, d) with theirs."""
