@@ -59,7 +59,7 @@ class Flow:
 def flow(reading: Reading, truncate: int | None = None, clip: float | None = None) -> Flow:
     """Measure | d h_T / d h_t |, the largest singular value, at every distance T - t, by exact back-propagation.
 
-    `truncate` stops after so many steps, as truncated BPTT does. `clip` is the largest norm of a gradient: of all
+    `truncate` is the number of steps of truncated BPTT. `clip` is the largest norm of a gradient: of all
     gradients of norm 1 at h_T, none arrives larger.
 
     >>> from windlass.gradients.reading import fresh

@@ -57,7 +57,7 @@ class Share:
         return 1.0 if self.clip is None else min(1.0, self.clip / max(total, 1e-300))
 
     def within(self, steps: int) -> float:
-        """The share of the gradient from fewer than so many steps back."""
+        """The share of the gradient from less than a given number of steps back."""
         return sum(self.portions[:steps])
 
     def words(self) -> list[str]:

@@ -62,7 +62,7 @@ class Head(nn.Module, ABC):
     """Whether a target can be too long for its input; it is then left out of the loss."""
 
     def too_long(self, batch: Batch, places: Tensor) -> Tensor:
-        """Which targets (B,) are too long for sources of so many places (B,) of the memory."""
+        """Which targets (B,) are too long for memories of the given numbers of places (B,)."""
         return torch.zeros_like(places, dtype=torch.bool)
 
     @abstractmethod
