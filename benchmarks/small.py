@@ -5,7 +5,8 @@
 
 The examples are drawn from the training data by a seed. A tenth of them is held out for the choice of the weights, as
 `windlass train` does; the score is that of up to 500 examples of the dev data, which no run sees. A language model
-reads the first N hundred characters of the text. Every run uses one thread.
+reads the first N hundred characters of the text. Every run uses one thread. A part is left out at a size that its data
+does not have.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from answer import questions
+from caption import photos
 from common import data, load, once, report
+from document import prepare
+from sound import files_of
+from video import captions, gestures
 
 from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.data.examples import Example
@@ -39,6 +45,8 @@ DEV = 500  # examples that are scored
 CHARACTERS = 100  # of a language model, for one example of the other tasks
 SICK = {"source": "sentence_A", "second": "sentence_B"}
 TITLES = {"source": "abstract", "target": "title"}
+SOUND = {"source": "sound"}
+OWN: dict[str, list[str]] = {"clips": ["source={kind: numbers}"]}  # settings that the data needs
 
 
 class Notes(Observer):
@@ -93,6 +101,27 @@ def services(scratch: Path) -> dict[str, Any]:
     return {"train": [str(scratch / "train.tsv")], "dev": str(scratch / "dev.tsv")}
 
 
+def documents(scratch: Path) -> dict[str, Any]:
+    """Posts without headers, and others of the same groups."""
+    prepare(scratch, words=300)
+    return {"train": [str(scratch / "train.jsonl")]}
+
+
+def lists(find: Callable[[Path], dict[str, Any]]) -> Callable[[Path], dict[str, Any]]:
+    """The lists of train and dev that another benchmark writes: a path, or a list of one."""
+
+    def both(scratch: Path) -> dict[str, Any]:
+        made = {part: path[0] if isinstance(path, list) else path for part, path in find(scratch).items()}
+        return {"train": [str(made["train"])], "dev": str(made["dev"])}
+
+    return both
+
+
+def in_folder(find: Callable[[Path], Path]) -> Callable[[Path], dict[str, Any]]:
+    """train.jsonl and dev.jsonl of the folder that another benchmark unpacks."""
+    return lists(lambda scratch: {part: find(scratch) / f"{part}.jsonl" for part in ("train", "dev")})
+
+
 _sick = files("entailment/sick", "SICK_train.txt.gz", "SICK_trial.txt.gz")
 PARTS: dict[str, tuple[str, Callable[[Path], dict[str, Any]], dict[str, Any]]] = {
     "classify": ("classify", files("classification/trec6", "TREC.train.all.gz"), {"format": "labelled"}),
@@ -111,7 +140,16 @@ PARTS: dict[str, tuple[str, Callable[[Path], dict[str, Any]], dict[str, Any]]] =
         {},
     ),
     "summarise": ("summarise", files("headlines/acl_titles", "train.jsonl.gz", "dev.jsonl.gz"), TITLES),
+    "reply": ("reply", files("dialog/sgd", "train.jsonl.gz", "dev.jsonl.gz"), {"speaker": "S"}),
+    "documents": ("classify-document", documents, {"source": "text", "target": "label"}),
+    "unparse": ("unparse", trees, {}),
     "lm": ("lm", files("lm/tinyshakespeare", "input.txt.gz"), {}),
+    "photos": ("caption", in_folder(photos), {"source": "image", "target": "captions"}),
+    "questions": ("answer", in_folder(questions), {"source": "image", "second": "question", "target": "answer"}),
+    "gestures": ("classify-video", lists(gestures), {"source": "video", "target": "label"}),
+    "clips": ("caption-video", lists(captions), {"source": "clip", "target": "captions"}),
+    "digits": ("classify-sound", lists(partial(files_of, task="digits", without=None)), SOUND | {"target": "label"}),
+    "strings": ("transcribe", lists(partial(files_of, task="strings", without=None)), SOUND | {"target": "text"}),
 }
 
 
@@ -133,7 +171,7 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
     task, find, columns = PARTS[name]
     with tempfile.TemporaryDirectory() as scratch:
         content = {"seed": seed, "data": find(Path(scratch)) | columns, "train": {"threads": 1, "processes": 1}}
-        recipe = compose(task, None, [content, *map(setting, settings)])
+        recipe = compose(task, None, [content, *map(setting, [*OWN.get(name, []), *settings])])
         part, scored = cut(read_data(recipe), size, task, seed)
         observer, began, worked = Notes(), time.perf_counter(), time.process_time()
         outcome = run(recipe, part, out, observer)

@@ -41,6 +41,7 @@ from windlass.explain.beam import BeamTree, beam_tree, draw_beam
 from windlass.explain.coloured import draw_rows
 from windlass.explain.gates import Trace, gate_rows, traces
 from windlass.explain.saliency import Method, Saliency, attends, draw_saliency, saliency
+from windlass.explain.subjects import treebank
 from windlass.explain.units import Found, excerpt
 from windlass.explain.units import units as find_units
 from windlass.explain.what_if import Matrix, draw_what_if, what_if
@@ -258,9 +259,13 @@ class Trained:
             draw_rows(gate_rows(found, units, layer), Path(path), shorten(str(text), 90))
         return found
 
-    def units(self, texts: Sequence[Value], path: str | Path | None = None, best: int = 1) -> list[Found]:
-        """Find recurrent units that follow events of texts; with a path, draw those that do over some text."""
-        found, traced = find_units(self.bundle, texts, best)
+    def units(self, texts: Sequence[Value] | Path, path: str | Path | None = None, best: int = 1) -> list[Found]:
+        """Find recurrent units that follow events of texts; with a path, draw those that do over some text.
+
+        Texts as the path of a CoNLL-U file: the number of the subject is another event.
+        """
+        told, subjects = treebank(self.bundle, texts) if isinstance(texts, Path) else (texts, None)
+        found, traced = find_units(self.bundle, told, best, subjects)
         if path is not None:
             draw_rows(excerpt([one for one in found if one.nameable] or found[:1], traced), Path(path))
         return found

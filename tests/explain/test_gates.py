@@ -16,6 +16,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.explain.coloured import Row, draw_rows
 from windlass.explain.gates import Trace, gate_rows, traces
+from windlass.explain.subjects import read_subjects
 from windlass.explain.units import events, follow, units
 from windlass.nn import fast
 from windlass.nn.cells import CellOptions
@@ -122,7 +123,7 @@ def test_traces_are_in_the_order_of_the_text_in_both_directions_and_on_both_side
         ("prefix", "ab", {"decoder 1"}),
         ("tag", "a b", {"encoder 1", "encoder 1 backward"}),
         ("entail", ("a b c", "b a"), {"encoder compare 1", "encoder compare 1 backward"}),
-        ("classify-document", "A b. C d.", {"encoder sentences 1", "encoder sentences 1 backward"}),
+        ("classify-document", "A b. C d.", {"encoder words 1", "encoder sentences 1", "encoder sentences 1 backward"}),
     ],
 )
 def test_every_kind_of_recurrent_model_has_traces(name, text, layers):
@@ -130,6 +131,19 @@ def test_every_kind_of_recurrent_model_has_traces(name, text, layers):
     assert layers <= {trace.layer for trace in found}
     for trace in found:
         assert all(len(values) == len(trace.tokens) for values in (*trace.states.values(), *trace.gates.values()))
+
+
+def test_words_of_a_document_have_the_states_that_the_document_has():
+    bundle, text = Bundle.load(BUNDLES / "classify-document"), ("A b c.", "C d.", "E f g h i j k.")
+    found = {trace.layer: trace for trace in traces(bundle, text)}
+    encoder = bundle.model.encoder
+    encoder.keep(["words"])
+    batch = bundle.sides.collate([bundle.sides.encode(text)], [0])
+    with torch.no_grad():
+        words = encoder(batch).parts["words"]
+    both = torch.cat([found[f"encoder words 1{way}"].states["hidden"] for way in ("", " backward")], dim=1)
+    assert found["encoder words 1"].tokens == (*"Abc.", *"Cd.", *"Efghijk.")
+    assert torch.allclose(words.states[words.mask], both, atol=1e-5)
 
 
 def test_a_model_without_recurrent_layers_is_told_so():
@@ -214,6 +228,33 @@ def test_the_commands_draw_and_tell(tmp_path):
     assert {"event", "layer", "unit", "correlation", "held_out"} == set(json.loads(ran.out)[0])
     assert "--gates" in refused("explain", BUNDLES / "lm", "ab", "--units", "1", "--out", out)
     assert "numbers" in refused("explain", BUNDLES / "lm", "ab", "--gates", "--units", "x", "--out", out)
+
+
+def test_the_number_of_the_subject_is_read_from_a_treebank(tmp_path):
+    rows = [
+        ("1-2", "it's", "_", "_", "_", "SpaceAfter=No"), ("1", "it", "Number=Sing", "2", "nsubj", "_"),
+        ("2", "'s", "_", "0", "root", "_"), ("3", "so", "_", "2", "advmod", "SpaceAfter=No"),
+    ]  # fmt: skip
+    lines = [f"{n}\t{form}\t_\t_\t_\t{feats}\t{head}\t{rel}\t_\t{misc}" for n, form, feats, head, rel, misc in rows]
+    plural = [
+        "1\tab\t_\t_\t_\tCase=Nom|Number=Plur\t3\tnsubj:pass\t_\t_",
+        "2\tba\t_",
+        "3\taa\t_\t_\t_\t_\t0\troot\t_\t_",
+    ]
+    file = tmp_path / "a.conllu"
+    file.write_text("\n".join([*lines, "", *plural, "", ""]) * 60, encoding="utf-8")
+    first, second = read_subjects(str(file))[:2]
+    assert first[0] == "it 's so"
+    assert second[0] == "ab ba aa"
+    np.testing.assert_equal(first[1], [np.nan, 0, np.nan, np.nan, np.nan, np.nan])
+    np.testing.assert_equal(second[1], [np.nan, 1, 1, 1, np.nan, np.nan])
+    happening = events(list("ab ba\naa"), False, second[1])["number of the subject"]
+    np.testing.assert_equal(happening, [np.nan, 1, 1, 1, 1, 1, np.nan, np.nan])
+    ran = windlass("units", BUNDLES / "lm", file, "--json")
+    assert ran.code == 0
+    assert "number of the subject" in {one["event"] for one in json.loads(ran.out)}
+    file.write_text("1\tab\t_\tX\n\n", encoding="utf-8")
+    assert "no subject with a number" in refused("units", BUNDLES / "lm", file)
 
 
 def test_a_text_read_in_rows_has_the_states_of_the_text_read_at_once(monkeypatch):

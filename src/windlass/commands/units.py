@@ -31,15 +31,22 @@ def units_command(
     """Find recurrent units that follow something in the text.
 
     For every event (quotes, brackets, words, lines, capitals), the unit whose state correlates with it most on the
-    first half of the text, and its correlation on the second half.
+    first half of the text, and its correlation on the second half. A CoNLL-U file adds the number of the subject.
     """
+    from windlass.data.conll import form
+    from windlass.data.sides import SideOptions
     from windlass.explain.coloured import draw_rows
+    from windlass.explain.subjects import treebank
     from windlass.explain.units import excerpt, units
 
     (bundle,) = load_bundles(folder, None, device)
-    examples = read_file(bundle, file, columns(source, target, None, format)).examples
-    texts = [example.target if bundle.task.language_model else example.source for example in examples]
-    found, traced = units(bundle, texts, best)
+    subjects = None
+    if form(file, format or "auto", SideOptions()) == "conllu":
+        texts, subjects = treebank(bundle, file)
+    else:
+        examples = read_file(bundle, file, columns(source, target, None, format)).examples
+        texts = [example.target if bundle.task.language_model else example.source for example in examples]
+    found, traced = units(bundle, texts, best, subjects)
     if json_:
         print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
     else:

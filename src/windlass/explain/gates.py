@@ -98,8 +98,14 @@ def traces(bundle: Bundle, text: Value, target: str | None = None) -> list[Trace
         *([[output], [read.names, output]] if written else []),
         *([read.grouped(k).names] for k in (2, 4, 8)),  # of an encoder that joins places
     ]
-    found = [_trace(name, each, known) for name, each in steps.items()]
-    return _some([trace for trace in found if trace is not None])
+    found = {name: _trace(name, each, known) for name, each in steps.items()}
+    if read.within:
+        words = [part.names for part in read.within]
+        with torch.no_grad(), recorded(model) as steps:  # words of one sentence do not see those of another
+            for sentence in read.names:
+                model.encode(sides.collate([sides.encode((sentence,), None)], [0]).to(bundle.device))
+        found |= {name: _trace(name, steps[name], [words]) for name, trace in found.items() if trace is None}
+    return _some([trace for trace in found.values() if trace is not None])
 
 
 def language_traces(bundle: Bundle, text: str) -> list[Trace]:
@@ -125,7 +131,7 @@ def language_traces(bundle: Bundle, text: str) -> list[Trace]:
 def _trace(name: str, steps: list[Step], known: Sequence[Sequence[tuple[str, ...]]]) -> Trace | None:
     """The steps of one cell with what they read, one sequence or several in turn; None if they are not known."""
     read = next((parts for parts in known if sum(map(len, parts)) == len(steps)), None)
-    if read is None or any(part.size(0) != 1 for states, _ in steps for part in states.values()):
+    if not steps or read is None or any(part.size(0) != 1 for states, _ in steps for part in states.values()):
         return None
     if "backward_cells" in name:
         ends = list(accumulate(map(len, read), initial=0))

@@ -25,6 +25,7 @@ from windlass.data.running import chunk_of
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain.coloured import Row
 from windlass.explain.gates import Trace, language_traces, traces
+from windlass.explain.subjects import Numbers
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
 from windlass.nn.recording import recorded
@@ -33,6 +34,7 @@ LONGEST = 200_000
 """Tokens that are read of a file."""
 RARE = 20
 """Places of each half at which an event must differ from its usual value; rarer events are left out."""
+SUBJECT = "number of the subject"
 _BURN_IN = 1024  # tokens that a row of running text reads before its own: a quote may have begun long before
 _ROWS = 32
 
@@ -60,10 +62,10 @@ class Found:
         return abs(self.held_out) >= 0.5
 
 
-def events(tokens: Sequence[str], spaced: bool = False) -> Events:
+def events(tokens: Sequence[str], spaced: bool = False, subjects: Numbers | None = None) -> Events:
     """The events of a text, each with a value for every token: that of its last letter.
 
-    `spaced` tokens are words with spaces between.
+    `spaced` tokens are words with spaces between. `subjects` are of the letters without spaces.
 
     >>> {name: values.astype(int).tolist() for name, values in events(list('"Hi (x)" he\\n')).items()}["inside quotes"]
     [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
@@ -98,6 +100,11 @@ def events(tokens: Sequence[str], spaced: bool = False) -> Events:
         "end of a line: a break is next": (ahead, lambda letter: letter == "\n"),
     }
     found |= {name: np.array([test(c) for c in part], dtype=np.float64) for name, (part, test) in tests.items()}
+    if subjects is not None:
+        letters = np.cumsum([not letter.isspace() for letter in text])
+        if len(letters) and letters[-1] != len(subjects) and len(tokens) < LONGEST:
+            raise DataError("the model's tokens are not those of the text: their subjects cannot be told")
+        found[SUBJECT] = np.concatenate([[np.nan], subjects])[letters]
     return {name: each[last.clip(0)] for name, each in found.items()} if len(last) else {}
 
 
@@ -132,9 +139,12 @@ def follow(traced: Sequence[Trace], happening: Sequence[Events], best: int = 1) 
         half = len(states) // 2
         for event in owned[layer][0]:
             value = torch.from_numpy(np.concatenate([own[event] for own in owned[layer]]))
-            if any(_rare(part) for part in (value[:half], value[half:])):
+            known = ~value.isnan()
+            first, second = known.clone(), known.clone()
+            first[half:], second[:half] = False, False
+            if any(_rare(value[part]) for part in (first, second)):
                 continue
-            chosen, held_out = _correlation(states[:half], value[:half]), _correlation(states[half:], value[half:])
+            chosen, held_out = (_correlation(states[part], value[part]) for part in (first, second))
             for unit in chosen.abs().argsort(descending=True, stable=True)[:best].tolist():
                 found.append(Found(event, layer, unit + 1, float(chosen[unit]), float(held_out[unit])))
     if not found:
@@ -157,10 +167,13 @@ def _correlation(states: Tensor, value: Tensor) -> Tensor:
     return torch.where(norms > 1e-9, (states * value[:, None]).sum(0) / norms.clamp(min=1e-9), 0.0)
 
 
-def units(bundle: Bundle, texts: Sequence[Value], best: int = 1) -> tuple[list[Found], list[Trace]]:
+def units(
+    bundle: Bundle, texts: Sequence[Value], best: int = 1, subjects: Sequence[Numbers] | None = None
+) -> tuple[list[Found], list[Trace]]:
     """Find units that follow events of texts; return them with the states that they were found in.
 
     A language model reads the texts. Other models read them as inputs, and write: both sides are searched.
+    `subjects` are the numbers of the subjects in each text (`windlass.explain.subjects`): another event.
 
     >>> from windlass.inference.likelihood import tiny_lm
     >>> units(tiny_lm(), ["abc"])
@@ -170,22 +183,26 @@ def units(bundle: Bundle, texts: Sequence[Value], best: int = 1) -> tuple[list[F
     if not texts:
         raise DataError("there is no text to look for units in")
     sides = bundle.sides
+    known: Sequence[Numbers | None] = [None] * len(texts) if subjects is None else subjects
     if bundle.task.language_model:
-        traced = [trace for text in texts for trace in _running(bundle, str(text))]
-        words = sides.tokenizer.spaced
-        return follow(traced, [events(trace.tokens, words) for trace in traced], best), traced
+        read_by = [
+            (trace, own) for text, own in zip(texts, known, strict=True) for trace in _running(bundle, str(text))
+        ]
+        words, traced = sides.tokenizer.spaced, [trace for trace, _ in read_by]
+        return follow(traced, [events(trace.tokens, words, own) for trace, own in read_by], best), traced
     if (vocabulary := sides.source.vocabulary) is None:
         raise WindlassError("events are looked for in text, and this model reads none")
-    traced, happening, read = [], [], 0
-    for text in texts:
+    traced, happening, seen = [], [], 0
+    for text, own in zip(texts, known, strict=True):
         for trace in traces(bundle, text):
             writes = trace.layer.startswith("decoder")
             marks = ("<s>", "</s>")
             tokens = ["\n" if token in marks else token for token in trace.tokens]
             traced.append(trace)
-            happening.append(events(tokens, (sides.tokenizer if writes else vocabulary).spaced))
-        read += len(traced[-1].tokens)
-        if read > LONGEST:
+            numbers = None if writes else own
+            happening.append(events(tokens, (sides.tokenizer if writes else vocabulary).spaced, numbers))
+        seen += len(traced[-1].tokens)
+        if seen > LONGEST:
             break
     return follow(traced, happening, best), traced
 
