@@ -116,6 +116,15 @@ def test_columns_are_chosen_by_name_and_the_others_in_order():
         pick_columns(twice, {"source": "x", "target": "y"})
 
 
+def test_several_columns_are_one_vector():
+    frame = pd.DataFrame({"x": [1.5, 2.0], "y": [2, None], "kind": ["a", "b"]})
+    rows = list(read_columns(as_frame(frame), {"source": "x,y", "target": "kind"}))
+    assert rows == [{"source": [1.5, 2.0], "target": "a"}, {"source": None, "target": "b"}]
+    assert as_inputs(frame.iloc[:1], {"source": "1-2"}) == [[1.5, 2.0]]
+    with pytest.raises(DataError, match="no column is called 'z'"):
+        list(read_columns(as_frame(frame), {"source": "x,z", "target": "kind"}))
+
+
 def test_inputs_are_items_or_the_cells_of_columns():
     table = {"key": ["a", None], "other": ["b", "c"]}
     assert as_inputs(pd.DataFrame(table), {"source": "key"}) == ["a", ""]

@@ -115,6 +115,10 @@ def conllu() -> str:
     return "\n".join(rows)
 
 
+def flowers() -> list[tuple[object, ...]]:
+    return [(n, n / 10, 3 + n % 4, "iris" if n % 3 == 0 else "rose") for n in range(ROWS)]
+
+
 def trees() -> str:
     rng = random.Random(8)
     return "".join(
@@ -352,12 +356,27 @@ FILES: dict[str, tuple[str, str | bytes, str, dict[str, object], tuple[object, o
         {},
         None,
     ),
+    "numbers in columns": (
+        "a.csv",
+        table(flowers(), ["id", "petal length", "petals", "species"], ","),
+        "classify-numbers",
+        {"source": "petal length,petals", "target": "species"},
+        ((0.0, 3.0), "iris"),
+    ),
+    "numbers in columns, no header, decimal commas": (
+        "a.csv",
+        table([(str(a).replace(".", ","), b, c) for _, a, b, c in flowers()], None, ";"),
+        "classify-numbers",
+        {"source": "1-2", "target": 3},
+        ((0.0, 3.0), "iris"),
+    ),
     "prose": ("a.txt", prose(), "lm", {}, None),
 }
 
 SIDES = {
     "text": SideOptions(),
     "classify": SideOptions(target="label"),
+    "classify-numbers": SideOptions(source="numbers", target="label"),
 }
 
 
@@ -393,6 +412,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         table([(a, b, f"{a} {b}") for (a, _), (b, _) in zip(reviews(), reversed(reviews()), strict=True)]),
         "several columns hold text: 1, 2, 3",
     ),
+    "numbers alone": (
+        "a.csv",
+        table([(a, 2 * float(str(a)) ** 2) for _, a, *_ in flowers()], ["height", "width"], ","),
+        "several columns could be the target: 'height' (a number), 'width' (a number)",
+    ),
     "one column with a header": (
         "a.csv",
         table([(a,) for a, _ in reviews()], ["text"], ",", csv.QUOTE_ALL),
@@ -420,6 +444,19 @@ def test_chosen_columns_are_kept(tmp_path: Path) -> None:
     assert (found.task, found.data["target"]) == ("entail", "label")
     found = recognise_file(path, DataOptions(source="hypothesis", target="score"))
     assert (found.task, dict(found.data)) == ("regress", {"source": "hypothesis", "target": "score"})
+
+
+def test_several_columns_are_read_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("name\tx\ty\tkind\na\t1.5\t2\tgood\nb\t\t4\tbad\n")
+    numbers = SideOptions(source="numbers", target="label")
+    found = read(path, DataOptions(source="x,y", target="kind"), numbers)
+    assert [(e.source, e.target) for e in found.examples] == [((1.5, 2.0), "good")]
+    assert [(finding.line, finding.what) for finding in found.findings] == [(3, "the source is blank")]
+    texts = read(path, DataOptions(source="name,kind", target="y"), SideOptions()).examples
+    assert [(e.source, e.target) for e in texts] == [("a good", "2"), ("b bad", "4")]
+    with pytest.raises(DataError, match="no column is called 'z'"):
+        read(path, DataOptions(source="x,z", target="kind"), numbers)
 
 
 @pytest.mark.parametrize("first", [["Great", "pos"], ["the plot of day 3 was fine", "neg"]])

@@ -11,7 +11,9 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="model directory", s
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override an option of the recipe; repeatable")
 ]
-Source = Annotated[str | None, typer.Option("--source", metavar="COLUMN", help="source column, by number or name")]
+Source = Annotated[
+    str | None, typer.Option("--source", metavar="COLUMN", help="source column, by number or name; several: a,b or 2-5")
+]
 Target = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="target column, by number or name")]
 Second = Annotated[
     str | None, typer.Option("--second", metavar="COLUMN", help="column of a pair's second text, by number or name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -15,6 +15,7 @@ from windlass.bundle import Bundle
 from windlass.commands.shared import data_options
 from windlass.core.errors import DataError, WindlassError, nearest
 from windlass.data import folders, tables
+from windlass.data.column_groups import columns_of, joined
 from windlass.data.examples import Value
 from windlass.data.files import STDIN, lines, undecoded
 from windlass.data.findings import Findings
@@ -214,12 +215,20 @@ def _from_table(
     file: str, options: DataOptions, wanted: dict[str, tables.Column], note: Note
 ) -> Iterator[tuple[int, list[object]]]:
     """The source cells of the rows of a table."""
-    sheet = tables.sheet(file, options.model_copy(update={"source": None, "second": None}), Findings())
+    options = options.model_copy(update={"source": None, "second": None})
+    sheet = tables.sheet(file, options, Findings())
+    groups = [columns_of(column, sheet.names) for column in wanted.values()]
+    each = [column for group in groups for column in group]
+    if sheet.names is None and options.header == "auto" and (named := {c for c in each if isinstance(c, str)}):
+        headed = tables.sheet(file, options.model_copy(update={"header": True}), Findings())
+        sheet = headed if named <= {*(headed.names or ())} else sheet
     for text in sheet.notes:
         note(text)
-    if sheet.names is None and sheet.width <= len(wanted):
-        wanted = dict(zip(wanted, range(1, len(wanted) + 1), strict=True))  # a table of inputs alone
-    for column in wanted.values():
+    if sheet.names is None and sheet.width <= len(each):  # a table of inputs alone
+        ends = list(accumulate(map(len, groups)))
+        wanted = {p: f"{b - len(g) + 1}-{b}" if len(g) > 1 else b for p, g, b in zip(wanted, groups, ends, strict=True)}
+        each = list(range(1, len(each) + 1))
+    for column in each:
         if sheet.names is None and isinstance(column, str):
             raise DataError(f"{file}: no header, and the model reads column {column!r}: choose a number by --source")
         if isinstance(column, int) and column > sheet.width:
@@ -255,15 +264,17 @@ def _from_stdin(
     if first is None:
         return numbered, None
     every, columns = chain([first], numbered), list(wanted.values())
-    by_name = [column for column in columns if isinstance(column, str)]
+    by_name = _named(columns, None)
     usual = "," if options.format == "csv" else "\t"
     marks = [usual, *SEPARATORS.values()] if options.separator == "auto" else [options.separator]
     for mark in (SEPARATORS.get(name, name) for name in marks):
         names = [cell.strip() for cell in next(split_rows([first[1]], mark), [])]
+        by_name = _named(columns, names)
         if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
             if not asked:
                 note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
-            places = [names.index(c) if isinstance(c, str) else c - 1 for c in columns]
+            groups = [columns_of(column, names) for column in columns]
+            places = [[names.index(c) if isinstance(c, str) else c - 1 for c in group] for group in groups]
             return iter(()), _cells(numbered, mark, places)
     if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
         return every, None
@@ -272,11 +283,16 @@ def _from_stdin(
     if not asked:
         note("stdin: lines have columns, of which one is read as input; else: --source, --format")
     mark = SEPARATORS.get(marks[0], marks[0])
-    return iter(()), _cells(every, mark, [0 if isinstance(c, str) else c - 1 for c in columns])
+    groups = [columns_of(column, None) for column in columns]
+    return iter(()), _cells(every, mark, [[0 if isinstance(c, str) else c - 1 for c in group] for group in groups])
+
+
+def _named(columns: list[tables.Column], names: list[str] | None) -> list[str]:
+    return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
 
 
 def _cells(
-    numbered: Iterator[tuple[int, str]], separator: str, places: list[int]
+    numbered: Iterator[tuple[int, str]], separator: str, places: list[list[int]]
 ) -> Iterator[tuple[int, list[object]]]:
     """Some cells of each row, as soon as its line has come."""
     if separator == "\t":
@@ -284,4 +300,5 @@ def _cells(
     else:
         rows = csv.reader((text + "\n" for _, text in numbered), delimiter=separator)
     for line, row in enumerate(rows, 1):
-        yield line, [row[place] if place < len(row) else "" for place in places]
+        parts = [[row[place] if place < len(row) else "" for place in group] for group in places]
+        yield line, [part[0] if len(part) == 1 else joined(part) for part in parts]

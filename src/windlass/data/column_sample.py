@@ -53,6 +53,7 @@ class ColumnSample:
     name: str | None
     cells: Sequence[object]
     folder: Path | None = None  # of the files that cells may name; None: they name none
+    several: bool = False  # columns as one
 
     @property
     def column(self) -> Column:
@@ -109,9 +110,16 @@ class ColumnSample:
         filled = [cell for cell in self.cells if cell is not None and cell is not MISSING][:1000]
         return bool(filled) and sum(map(is_numbers, filled)) >= 0.95 * len(filled)
 
+    @cached_property
+    def numeric(self) -> bool:
+        """Whether nearly all cells hold one number each."""
+        return bool(self.texts) and sum(map(is_number, self.texts)) >= 0.98 * len(self.texts)
+
     @property
     def called(self) -> str:
         """Its name, or its number."""
+        if self.several:
+            return f"columns {self.name}"
         return f"column {self.column!r}" if self.name else f"column {self.number}"
 
     @cached_property
@@ -124,7 +132,7 @@ class ColumnSample:
             return "list"
         if self.files:
             return "file"
-        numeric = sum(map(is_number, texts)) >= 0.98 * many
+        numeric = self.numeric
         if name in ID_NAMES or name.endswith("_id") or self._counts_up(numeric) or _mostly(_CODE, texts):
             return "id"
         if name in OTHER_NAMES or set(map(str.lower, self.counts)) <= _SPLITS:

@@ -9,13 +9,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from windlass.core.errors import DataError, nearest
+from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import as_text
 from windlass.data.recognise_source import (
     FILE_TASKS,
     QUESTION_NAMES,
+    as_vector,
     by_name,
     choose,
+    merged,
     most_common,
     of_files,
     only,
@@ -33,6 +36,9 @@ def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> Colu
     for one in columns:
         if column in (one.name, one.number):
             return one
+    parts = columns_of(column, [one.name or "" for one in columns])
+    if len(parts) > 1:
+        return merged([_chosen(columns, part, where) for part in parts])
     names = [str(one.column) for one in columns]
     raise DataError(f"{where}: no column {column!r}; {nearest(str(column), names)}")
 
@@ -49,6 +55,7 @@ def recognise(
     ('classify', {'source': 1, 'target': 2}, 'column 2 holds 2 labels (bad 20, good 20)')
     """
     own = {part: _chosen(columns, column, where) for part, column in (chosen or {}).items()}
+    columns = as_vector([*columns, *(c for c in own.values() if c.several)], own)
     free = [c for c in columns if c.looks not in ("nothing", "id", "other", "links") and c not in own.values()]
     usable = [c for c in columns if c in free or c in own.values()]
     if found := of_files(columns, own, usable, where):
@@ -104,6 +111,7 @@ def columns_for(
         "number": ("number", "label"),
     }
     inputs: list[ColumnSample] = []
+    columns = as_vector(columns, {}) if source == "numbers" else columns
     kind = "picture" if source == "question" else source
     if kind in FILE_TASKS:
         inputs = [c for c in columns if c.files == kind or (kind == "numbers" and c.numbers)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from windlass.core.errors import DataError
+from windlass.data.column_groups import group, joined
 from windlass.data.column_sample import ColumnSample, Recognised, is_numbers
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
@@ -65,6 +66,7 @@ def of_files(
     source, rest = inputs[0], [c for c in usable if c is not inputs[0]]
     kind = source.files or "numbers"
     holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.called} holds numbers"
+    holds = holds.replace(" holds ", " hold ") if source.several else holds
     questions = [own["second"]] if "second" in own else by_name(rest, QUESTION_NAMES)
     if kind == "picture" and len(questions) == 1 and questions[0] is not own.get("target"):
         rest = [c for c in rest if c is not questions[0]]
@@ -99,6 +101,33 @@ def of_files(
         f"{where}: {holds}, and {target.called} holds {what}: if these are labels, add --task {tasks.label}; otherwise "
         f"write a recipe with task: {task} and source: {kind}"
     )
+
+
+def as_vector(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) -> Sequence[ColumnSample]:
+    """The columns of a table with one number in each and a target beside them: the numbers as one column of vectors.
+
+    >>> sizes = [ColumnSample(n, None, [f"{m}.{n}" for m in range(20)]) for n in (1, 2)]
+    >>> [column.column for column in as_vector([*sizes, ColumnSample(3, None, ["cat", "dog"] * 10)], {})]
+    ['1-2', 3]
+    """
+    usable = [c for c in columns if c.looks not in ("nothing", "id", "other", "links") or c in own.values()]
+    named = [own["target"]] if "target" in own else by_name(usable, TARGET_NAMES)
+    targets = named or [c for c in usable if c.looks == "label" and not c.numeric]
+    numbers = [c for c in usable if c.numeric and c not in targets]
+    if "source" in own or "second" in own or len(targets) != 1 or len(numbers) < 2 or len(numbers) + 1 < len(usable):
+        return columns
+    return [merged(numbers), targets[0]]
+
+
+def merged(columns: Sequence[ColumnSample]) -> ColumnSample:
+    """Several columns as one.
+
+    >>> merged([ColumnSample(1, "a", ["0.5"]), ColumnSample(2, "b", ["1"])]).cells
+    [[0.5, 1.0]]
+    """
+    cells = [joined(row) for row in zip(*(column.cells for column in columns), strict=True)]
+    name = group([(column.number, column.name) for column in columns])
+    return ColumnSample(columns[0].number, name, cells, columns[0].folder, several=True)
 
 
 def _are_texts(cells: Sequence[object]) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.core.errors import DataError, WindlassError, nearest
 from windlass.core.serialise import read_json
+from windlass.data.column_groups import columns_of, joined
 from windlass.data.files import STDIN, existing, lines, opened, undecoded
 from windlass.data.findings import Finding, Findings
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
@@ -22,7 +23,7 @@ MISSING: Final = object()
 """The cell of a column that a row does not have."""
 
 Column = int | str
-"""By its number from 1, or by its name."""
+"""By its number from 1, or by its name; several columns as one: `height,width` or `2-5`."""
 Cells = tuple[int, dict[str, object]]
 """A line, and the cells of the columns that were asked for."""
 
@@ -122,8 +123,29 @@ def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
             if getattr(options, given) != "auto":
                 raise DataError(f"{name}: a {format} file has no {given}; leave the option {given} out")
         readers = {"jsonl": _jsonl, "parquet": _parquet, "labelled": _labelled}
-        return readers[format](name, options, found, notes)
-    return _delimited(name, format, options, found, notes)
+        return _joining(readers[format](name, options, found, notes))
+    return _joining(_delimited(name, format, options, found, notes))
+
+
+def _joining(opened: Sheet) -> Sheet:
+    """A table from which several columns can be read as one."""
+
+    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+        groups = {part: columns_of(column, opened.names) for part, column in columns.items()}
+        if all(len(group) == 1 for group in groups.values()):
+            yield from opened.read(columns)
+            return
+        each = {f"{part} {n}": column for part, group in groups.items() for n, column in enumerate(group)}
+        for line, cells in opened.read(each):
+            parts = {part: [cells[f"{part} {n}"] for n in range(len(group))] for part, group in groups.items()}
+            yield line, {part: own[0] if len(own) == 1 else _one(own) for part, own in parts.items()}
+
+    return replace(opened, read=read)
+
+
+def _one(cells: Sequence[object]) -> object:
+    """Several cells as one: missing if one of them is, blank if one of them is."""
+    return MISSING if any(cell is MISSING for cell in cells) else joined(cells) or ""
 
 
 def table(path: DataPath, options: DataOptions, found: Findings, texts: int = 1) -> Table:
@@ -225,7 +247,8 @@ def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[
     if options.header is False or not rows:
         return None
     names = [" ".join(cell.split()) for cell in rows[0]]
-    chosen = [c for c in (options.source, options.target, options.second, options.alignment) if isinstance(c, str)]
+    given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
+    chosen = [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
     if options.header is True or (chosen and set(chosen) <= set(names)):
         return names
     for column in chosen:

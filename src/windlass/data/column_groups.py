@@ -1,0 +1,68 @@
+"""Several columns as one: `height,width` or `2-5`, numbers as a vector, texts joined by spaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from windlass.data.sniff import is_number
+
+_RANGE = re.compile(r"(\d+)-(\d+)")
+
+
+def columns_of(column: int | str, names: Sequence[str] | None) -> list[int | str]:
+    """The columns that a choice of columns names; the column itself, if it is one.
+
+    >>> columns_of("height,width,4-6", ["height", "width"]), columns_of("a,b", ["a,b", "c"]), columns_of(3, None)
+    (['height', 'width', 4, 5, 6], ['a,b'], [3])
+    """
+    if isinstance(column, int) or column in (names or ()):
+        return [column]
+    parts = [part.strip() for part in column.split(",")]
+    if len(parts) == 1 and not _RANGE.fullmatch(column):
+        return [column]
+    found: list[int | str] = []
+    for part in parts:
+        ends = _RANGE.fullmatch(part)
+        if part in (names or ()) or not (ends or part.isdecimal()):
+            found.append(part)
+        else:
+            first, last = (int(ends[1]), int(ends[2])) if ends else (int(part), int(part))
+            found += range(first, last + 1)
+    return found
+
+
+def group(columns: Sequence[tuple[int, str | None]]) -> str:
+    """The choice of some columns, given by number and name.
+
+    >>> group([(1, "height"), (2, "width")]), group([(1, None), (2, None), (3, None), (7, None)])
+    ('height,width', '1-3,7')
+    """
+    names = [name or "" for _, name in columns]
+    if all(name and name == name.strip() and "," not in name and not name[0].isdigit() for name in names):
+        return ",".join(names)
+    runs: list[list[int]] = []
+    for number, _ in columns:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def joined(cells: Sequence[object]) -> object:
+    """The cells of several columns as one: a vector, if all are numbers; None if one of them is blank.
+
+    >>> joined(["5.1", "3,5", 2]), joined(["A title", "and a text"]), joined(["5.1", " "])
+    ([5.1, 3.5, 2.0], 'A title and a text', None)
+    """
+    texts = [str(cell).strip() if isinstance(cell, str | int | float) else "" for cell in cells]
+    if not all(texts):
+        return None
+    if all(map(is_number, texts)):
+        return [_number(text) for text in texts]
+    return " ".join(texts)
+
+
+def _number(text: str) -> float:
+    return float(text.rstrip("%").replace(",", "."))
