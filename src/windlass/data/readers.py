@@ -58,8 +58,8 @@ class DataOptions(Options):
     )
     source: Column | None = Field(
         None,
-        description="column of the input, by number from 1 or by name; several as one: height,width or 2-5; default: by "
-        "its name and what it holds",
+        description="column of the input, by number from 1 or by name; several as one: height,width or 2-5; default: "
+        "by its name and what it holds",
     )
     target: Column | None = Field(None, description="column of the output; default: as for source")
     alignment: Column | None = Field(None, description="column of gold links such as 0-0 1-2")
