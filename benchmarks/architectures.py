@@ -32,7 +32,6 @@ from pronounce import FORMS, PUBLISHED
 from translate import pair
 
 from windlass.bundle import Bundle
-from windlass.core.options import members
 from windlass.data.readers import read
 from windlass.data.running import read_texts
 from windlass.decoding.options import Sample
@@ -41,7 +40,6 @@ from windlass.experiment.run import fit_sides, run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.generate import generate
 from windlass.inference.predict import predict
-from windlass.nn.cells import CellOptions
 from windlass.recipe import Recipe, compose, setting
 from windlass.training.observe import Silent
 
@@ -98,10 +96,10 @@ def hybrid(task: str, size: int) -> dict[str, Any]:
 def mingru(task: str, size: int) -> dict[str, Any]:
     """No input feeding, and the current state as the query: nothing then keeps its steps from running in parallel."""
     if task == "lm":
-        return {"model": {"decoder": {"cell": "mingru", "size": size, "layers": 2}}}
+        return {"model": {"decoder": {"cell": "min_gru", "size": size, "layers": 2}}}
     attend = {"kind": "attention", "query": "current", "input_feeding": False, "score": {"kind": "additive"}}
-    encoder = {"cell": "mingru", "size": size // 2, "layers": 2}
-    return {"model": {"encoder": encoder, "decoder": {"cell": "mingru", "size": size, "layers": 2, "context": attend}}}
+    encoder = {"cell": "min_gru", "size": size // 2, "layers": 2}
+    return {"model": {"encoder": encoder, "decoder": {"cell": "min_gru", "size": size, "layers": 2, "context": attend}}}
 
 
 ARCHITECTURES: dict[str, Callable[[str, int], dict[str, Any]]] = {
@@ -113,8 +111,8 @@ ARCHITECTURES: dict[str, Callable[[str, int], dict[str, Any]]] = {
 
 
 def possible(name: str, task: str) -> bool:
-    """A language model has no encoder to mix, and a cell may not be there yet."""
-    return not (name == "rnn-transformer" and task == "lm") and (name != "mingru" or name in members(CellOptions))
+    """A language model has no encoder to mix."""
+    return not (name == "rnn-transformer" and task == "lm")
 
 
 def files(task: str, language: str, runs: Path) -> dict[str, Any]:
