@@ -67,6 +67,7 @@ HEADINGS = {
     "head": "What comes out of the model: `model.head`. It must fit `target`.",
     "pool": "`model.head.pool`, with `head: label`, and `model.encoder.words.pool`: how states become one vector.",
     "wide": "`model.head.wide`: a linear layer on the n-grams of the source, beside the network.",
+    "svm": "`model.head.svm`, with `head: label`: a support vector machine on sparse features of the source.",
     "splitter": "`source.splitter`, of a document: how a text becomes sentences. See [documents](documents.md).",
     "words": "`model.encoder.words`, of `encoder: hierarchical`: the network over the words of a sentence.",
     "sentences": "`model.encoder.sentences`, of `encoder: hierarchical`: the network over the sentences.",

@@ -66,7 +66,7 @@ TABLE = {"kind": "learned", "size": E}
 PLAINER = {
     "characters": {"characters": False},
     "each": {"each": {"kind": "words", "characters": False}},
-    "ngrams": {"ngrams": 0},
+    "ngrams": {"ngrams": 0, "sparse": []},
 }
 """What a source leaves out where nothing reads it."""
 

@@ -26,7 +26,7 @@ from windlass.recipe import Recipe, default, merge, parse
 from windlass.tasks import TASKS
 
 SOURCES: dict[str, list[dict[str, Any]]] = {kind: [{}] for kind in members(SourceOptions)} | {
-    "text": [{}, {"ngrams": 0}],
+    "text": [{}, {"ngrams": 0, "sparse": []}],
     "words": [{"characters": True}, {"characters": False}],
     "document": [{"longer": "break"}, {"longer": "cut"}],
 }

@@ -6,3 +6,6 @@ MARKS = ("<pad>", "<unk>", "<s>", "</s>")
 
 BUCKETS = 2**15
 """Buckets that n-grams are hashed into."""
+
+FEATURES = 2**18
+"""Buckets that sparse features are hashed into."""

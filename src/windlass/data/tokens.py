@@ -9,6 +9,7 @@ from pydantic import Field
 
 from windlass.core.fitting import Gives, Needs, Offers, Refuses, Term
 from windlass.core.options import Options, named
+from windlass.data.sparse import SparseFeature
 
 
 class _Tokens(Options):
@@ -123,11 +124,19 @@ class TextOptions(Options):
     )
     lowercase: bool = Field(False, description="lowercase the text first")
     ngrams: int = Field(0, ge=0, le=5, description="longest n-grams, hashed, that model.head.wide reads; 0: none")
+    sparse: tuple[SparseFeature, ...] = Field(
+        (),
+        description="what model.head.svm reads: ngrams, one and two words; skip, two words with one between; affix, "
+        "beginnings and endings; opening, a word with the first two; shape, n-grams with names and numbers alike",
+    )
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
         if self.ngrams:
             yield Gives(f"{at} ngrams")
             yield Offers(f"{at} ngrams", f"{at}.ngrams are read by model.head.wide: set that, or {at}.ngrams: 0")
+        if self.sparse:
+            yield Gives(f"{at} sparse")
+            yield Offers(f"{at} sparse", f"{at}.sparse is read by model.head.svm: set that, or {at}.sparse: []")
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)

@@ -123,8 +123,10 @@ def adapt_tokens(
     ngrams = getattr(recipe.source, "ngrams", 0)
     grams = " and their n-grams" if ngrams else ""
     note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
-    tokens = {"tokens": "characters", "ngrams": LETTERS if ngrams else 0}
-    return parse(merge(content, {"source": tokens}))
+    content = merge(content, {"source": {"tokens": "characters", "ngrams": LETTERS if ngrams else 0, "sparse": []}})
+    if content["model"]["head"].get("svm"):
+        content["model"]["head"]["svm"] = None  # its features are of the words of a text
+    return parse(content)
 
 
 def in_python(message: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Literal, Self, final
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.records import Batch, Hypothesis, Memory
 from windlass.heads.base import Wiring
 from windlass.heads.pooled import PooledHead, PooledHeadOptions, WideOptions
+from windlass.heads.svm import SvmOptions
 from windlass.nn.loss import cross_entropy
 
 
@@ -22,11 +26,23 @@ class LabelHeadOptions(PooledHeadOptions):
     """
 
     kind: Literal["label"] = "label"
+    svm: SvmOptions | None = Field(
+        None, description="a linear support vector machine, fitted apart and added to the network where it predicts"
+    )
+
+    def _terms(self, at: str) -> Iterator[Term]:
+        yield from super()._terms(at)
+        if self.svm is not None:
+            kinds = "[ngrams, skip, affix, opening, shape]"
+            yield Needs(
+                "source sparse", f"{at}.svm reads sparse features: set source.sparse: {kinds}, or {at}.svm: null"
+            )
+            yield Refuses("source pair", f"{at}.svm reads features of one text, not of a pair: leave it out")
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """And with n-grams."""
-        return *super().tiny(), cls.small(wide=WideOptions(dropout=0.0))
+        """And with n-grams and a support vector machine."""
+        return *super().tiny(), cls.small(wide=WideOptions(dropout=0.0), svm=SvmOptions())
 
     def build(self, wiring: Wiring) -> LabelHead:
         """Build the head."""
@@ -43,6 +59,22 @@ class LabelHead(PooledHead):
     >>> logprobs.shape, weights.shape
     (torch.Size([2, 3]), torch.Size([2, 5]))
     """
+
+    def __init__(self, options: LabelHeadOptions, labels: int, memory_size: int, pair: bool = False):
+        super().__init__(options, labels, memory_size, pair)
+        self.svm = None if options.svm is None else options.svm.build(labels)
+
+    def prepare(self, batches: Iterable[Batch]) -> None:
+        """Fit the support vector machine."""
+        if self.svm is not None:
+            self.svm.fit(batches)
+
+    def logits(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
+        """As of every pooled head; with the support vector machine, except in training."""
+        output, weights = super().logits(memory, batch)
+        if self.svm is not None and batch is not None and not self.training:
+            output = output + self.svm(batch.inputs["sparse"])
+        return output, weights
 
     def forward(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
         """Log probabilities (B, V), and the weights (B, S) of attention pooling."""

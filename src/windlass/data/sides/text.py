@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self, final
 
 import numpy as np
@@ -17,7 +18,8 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, as_text
 from windlass.data.padding import pad
 from windlass.data.sides.base import Answered, Json, Side, SourceSide, TargetSide, TokenizedSource, ids, text_cell
-from windlass.data.tokenizer import Tokenizer
+from windlass.data.sparse import hashed_features
+from windlass.data.tokenizer import SPACE_MARK, Tokenizer
 from windlass.data.tokens import TextOptions
 
 
@@ -89,7 +91,19 @@ class TextSource(_Text, TokenizedSource):
         arrays = {"source": ids(found)}
         if order := self.options.ngrams:
             arrays["ngrams"] = ids(hashed_ngrams(self.tokenizer.pieces(as_text(value)), order))
+        if kinds := self.options.sparse:
+            arrays["sparse"] = ids(hashed_features(self._words(value), kinds))
         return arrays
+
+    @cached_property
+    def _cased(self) -> Tokenizer:
+        """Cuts a text into tokens without lowercasing it."""
+        return replace(self.tokenizer, options=self.options.model_copy(update={"lowercase": False}))
+
+    def _words(self, value: Value, omit: int | None = None) -> list[str]:
+        """The words of a text, or of all its tokens but one, as they are written."""
+        pieces = [piece for n, piece in enumerate(self._cased.pieces(as_text(value))) if n != omit]
+        return pieces if self.tokenizer.spaced else "".join(pieces).replace(SPACE_MARK, " ").split()
 
     def without(self, value: Value, place: int) -> Arrays:
         """The arrays of a text without one of its tokens."""
@@ -98,11 +112,13 @@ class TextSource(_Text, TokenizedSource):
         if order := self.options.ngrams:
             pieces = self.tokenizer.pieces(as_text(value))
             arrays["ngrams"] = ids(hashed_ngrams([*pieces[:place], *pieces[place + 1 :]], order))
+        if kinds := self.options.sparse:
+            arrays["sparse"] = ids(hashed_features(self._words(value, place), kinds))
         return arrays
 
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
-        """Input `source`: (B, S); and `ngrams`, if there are: (B, N)."""
-        return {name: pad([row[name] for row in rows]) for name in ("source", "ngrams") if name in rows[0]}
+        """Input `source`: (B, S); and `ngrams` and `sparse`, if there are: (B, N)."""
+        return {name: pad([row[name] for row in rows]) for name in ("source", "ngrams", "sparse") if name in rows[0]}
 
     def length(self, arrays: Arrays) -> int:
         """How many tokens there are, without the end mark."""
@@ -117,7 +133,7 @@ class TextSource(_Text, TokenizedSource):
 
     @classmethod
     def tiny(cls) -> tuple[TextSource, tuple[Value, ...]]:
-        return cls.fit(TextOptions(ngrams=2), ["abc"]), ("abc", "ca", "b z")
+        return cls.fit(TextOptions(ngrams=2, sparse=("ngrams", "shape")), ["abc"]), ("abc", "ca", "b z")
 
 
 @dataclass(frozen=True)
