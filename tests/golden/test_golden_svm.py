@@ -71,6 +71,19 @@ def test_the_fit_is_where_the_gradient_of_the_loss_vanishes():
     assert max(table.abs().max(), bias.abs().max()) < 1e-3 < svm.table.abs().max()
 
 
+def test_the_most_frequent_labels_have_a_machine(monkeypatch):
+    every = SvmOptions(gain=1.0).build(3)
+    monkeypatch.setattr("windlass.heads.svm.MOST_LABELS", 2)
+    some = SvmOptions(gain=1.0).build(3)
+    for svm in (every, some):
+        svm.fit(batches())
+    assert some.table.shape == (FEATURES, 2)
+    features = Padded.of([[7, 9], [10]])
+    expected = every(features)
+    expected[:, 2] = -1.0  # one text of five
+    assert torch.allclose(some(features), expected)
+
+
 def test_it_is_added_where_the_model_predicts_and_not_in_training():
     head = LabelHeadOptions(pool="mean", svm=SvmOptions()).build(Wiring(outputs=3, memory_size=4))
     head.prepare(batches())

@@ -19,6 +19,8 @@ MOST_BATCHES = 2000
 """Batches of training data that it is fitted to, at most."""
 STEPS = 60
 """Steps of L-BFGS, at most."""
+MOST_LABELS = 32
+"""Labels that have a machine, the most frequent ones: each takes a megabyte."""
 
 
 class SvmOptions(Options):
@@ -44,6 +46,7 @@ class Svm(nn.Module):
 
     |w|^2 / 2 + b^2 / 2 + cost * sum over texts of max(0, 1 - y (w x + b))^2
 
+    Of labels beyond the most frequent ones, which have no weights, the score is -1: that of texts of other labels.
     It is fitted to the training data before the network is trained. It makes hardly an error there, so a network
     trained with it would learn nothing: the two are added only where the model predicts.
 
@@ -51,22 +54,26 @@ class Svm(nn.Module):
     [[-2.0, -2.0, -2.0], [-2.0, -2.0, -2.0]]
     """
 
-    table: Tensor
-    idf: Tensor
-    bias: Tensor
+    table: Tensor  # (D, C)
+    idf: Tensor  # (D,)
+    bias: Tensor  # (C,)
+    labels: Tensor  # (C,), of the columns
 
     def __init__(self, options: SvmOptions, outputs: int):
         super().__init__()
-        self.gain, self.cost = options.gain, options.cost
-        self.register_buffer("table", torch.zeros(FEATURES, outputs))
+        self.gain, self.cost, self.outputs = options.gain, options.cost, outputs
+        count = min(outputs, MOST_LABELS)
+        self.register_buffer("table", torch.zeros(FEATURES, count))
         self.register_buffer("idf", torch.ones(FEATURES))
-        self.register_buffer("bias", -torch.ones(outputs))  # as of a label that no text has
+        self.register_buffer("bias", -torch.ones(count))  # as of a label that no text has
+        self.register_buffer("labels", torch.arange(count))
 
     def forward(self, features: Padded) -> Tensor:
         """Of features (B, N): (B, V)."""
         weights = self._weights(features)
         scores = nn.functional.embedding_bag(features.values, self.table, per_sample_weights=weights, mode="sum")
-        return self.gain * (scores + self.bias)
+        others = scores.new_full((len(scores), self.outputs), -1.0)
+        return self.gain * others.index_copy(1, self.labels, scores + self.bias)
 
     def _weights(self, features: Padded) -> Tensor:
         """The weights (B, N) of features in x."""
@@ -90,9 +97,11 @@ class Svm(nn.Module):
         values = torch.cat([self._weights(f)[f.mask] for f, _ in read])
         at, size = torch.stack([rows, columns]), (len(labels), len(used))
         x = torch.sparse_coo_tensor(at, values, size, check_invariants=False).coalesce()
-        for label in range(len(self.bias)):
+        frequent = torch.bincount(labels, minlength=self.outputs).argsort(descending=True, stable=True)
+        self.labels.copy_(frequent[: len(self.labels)].sort().values)
+        for n, label in enumerate(self.labels):
             y = torch.where(labels == label, 1.0, -1.0)
-            self.table[used, label], self.bias[label] = _machine(x, y, self.cost)
+            self.table[used, n], self.bias[n] = _machine(x, y, self.cost)
 
 
 def _machine(x: Tensor, y: Tensor, cost: float) -> tuple[Tensor, Tensor]:
