@@ -71,6 +71,23 @@ def test_the_fit_is_where_the_gradient_of_the_loss_vanishes():
     assert max(table.abs().max(), bias.abs().max()) < 1e-3 < svm.table.abs().max()
 
 
+def test_finetuning_stays_near_what_it_was():
+    svm = SvmOptions(gain=1.0, cost=0.5).build(3)
+    svm.fit(batches())
+    table, bias, idf = svm.table.clone(), svm.bias.clone(), svm.idf.clone()
+    new = Batch({"sparse": Padded.of([[7, 9], [12]])}, Padded.of([[2], [0]]), torch.arange(2))
+    before = svm(new.inputs["sparse"])
+    svm.fit([new], anew=False)
+    assert torch.equal(svm.idf, idf)
+    assert torch.equal(svm.table[[8, 10, 11]], table[[8, 10, 11]])  # features that the new texts have not
+    assert svm(new.inputs["sparse"])[0, 2] > before[0, 2]
+    svm.table.requires_grad_(), svm.bias.requires_grad_()
+    y = 2 * torch.nn.functional.one_hot(new.target.values[:, 0], 3) - 1
+    loss = ((svm.table - table).square().sum() + (svm.bias - bias).square().sum()) / 2
+    loss = loss + 0.5 * (1 - y * svm(new.inputs["sparse"])).clamp(min=0).square().sum()
+    assert max(grad.abs().max() for grad in torch.autograd.grad(loss, [svm.table, svm.bias])) < 1e-3
+
+
 def test_the_most_frequent_labels_have_a_machine(monkeypatch):
     every = SvmOptions(gain=1.0).build(3)
     monkeypatch.setattr("windlass.heads.svm.MOST_LABELS", 2)

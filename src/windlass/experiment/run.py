@@ -210,8 +210,7 @@ def run(
         load_vectors(bundle, observer.note)
     bundle, data = _prepared(bundle, data, observer)
     bundle, loader = _scaled(bundle, data.train, observer.note)
-    if base is None:
-        bundle.model.head.prepare(loader.epoch(0))
+    bundle.model.head.prepare(loader.epoch(0), anew=base is None)
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:

@@ -65,7 +65,7 @@ class Head(nn.Module, ABC):
         """Which targets (B,) are too long for memories of the given numbers of places (B,)."""
         return torch.zeros_like(places, dtype=torch.bool)
 
-    def prepare(self, batches: Iterable[Batch]) -> None:
+    def prepare(self, batches: Iterable[Batch], anew: bool = True) -> None:
         """Fit to the training data what is not trained by gradients: nothing, in most heads."""
 
     @abstractmethod

@@ -64,10 +64,10 @@ class LabelHead(PooledHead):
         super().__init__(options, labels, memory_size, pair)
         self.svm = None if options.svm is None else options.svm.build(labels)
 
-    def prepare(self, batches: Iterable[Batch]) -> None:
+    def prepare(self, batches: Iterable[Batch], anew: bool = True) -> None:
         """Fit the support vector machine."""
         if self.svm is not None:
-            self.svm.fit(batches)
+            self.svm.fit(batches, anew)
 
     def logits(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
         """As of every pooled head; with the support vector machine, except in training."""

@@ -82,12 +82,19 @@ class Svm(nn.Module):
         return weights / length.clamp(min=1e-8)
 
     @torch.no_grad()
-    def fit(self, batches: Iterable[Batch]) -> None:
-        """Fit idf, weights and biases to batches with targets (B, 1)."""
+    def fit(self, batches: Iterable[Batch], anew: bool = True) -> None:
+        """Fit idf, weights and biases to batches with targets (B, 1).
+
+        To finetune it, not `anew`: idf stays, and the loss has how far weights are from what they were.
+        """
         read = [(b.inputs["sparse"], b.target.values[:, 0]) for b in islice(batches, MOST_BATCHES) if b.target]
         labels = torch.cat([target for _, target in read])
         counts = torch.bincount(torch.cat([f.values[f.mask] for f, _ in read]), minlength=FEATURES)
-        self.idf.copy_(1 + ((1 + len(labels)) / (1 + counts)).log())
+        if anew:
+            self.idf.copy_(1 + ((1 + len(labels)) / (1 + counts)).log())
+            self.bias.zero_()
+            frequent = torch.bincount(labels, minlength=self.outputs).argsort(descending=True, stable=True)
+            self.labels.copy_(frequent[: len(self.labels)].sort().values)
         used = counts.nonzero()[:, 0]
         column = torch.zeros_like(counts)
         column[used] = torch.arange(len(used))
@@ -97,21 +104,22 @@ class Svm(nn.Module):
         values = torch.cat([self._weights(f)[f.mask] for f, _ in read])
         at, size = torch.stack([rows, columns]), (len(labels), len(used))
         x = torch.sparse_coo_tensor(at, values, size, check_invariants=False).coalesce()
-        frequent = torch.bincount(labels, minlength=self.outputs).argsort(descending=True, stable=True)
-        self.labels.copy_(frequent[: len(self.labels)].sort().values)
         for n, label in enumerate(self.labels):
             y = torch.where(labels == label, 1.0, -1.0)
-            self.table[used, n], self.bias[n] = _machine(x, y, self.cost)
+            before = torch.sparse.mm(x, self.table[used, n : n + 1])[:, 0] + self.bias[n]
+            weight, bias = _machine(x, y, before, self.cost)
+            self.table[used, n] += weight
+            self.bias[n] += bias
 
 
-def _machine(x: Tensor, y: Tensor, cost: float) -> tuple[Tensor, Tensor]:
-    """The weights and the bias that tell rows of x (N, D) with y = 1 from those with y = -1."""
+def _machine(x: Tensor, y: Tensor, before: Tensor, cost: float) -> tuple[Tensor, Tensor]:
+    """What weights and bias must change, from scores before, to tell rows of x (N, D) with y = 1 from those with -1."""
     weight, bias = torch.zeros(x.size(1), 1, requires_grad=True), torch.zeros((), requires_grad=True)
     optimiser = without_compiler(torch.optim.LBFGS)([weight, bias], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        margin = y * (torch.sparse.mm(x, weight)[:, 0] + bias)
+        margin = y * (before + torch.sparse.mm(x, weight)[:, 0] + bias)
         value: Tensor = (weight.square().sum() + bias.square()) / 2 + cost * (1 - margin).clamp(min=0).square().sum()
         torch.autograd.backward(value)
         return value
