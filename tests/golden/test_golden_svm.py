@@ -102,4 +102,20 @@ def test_it_is_saved_with_the_model(tmp_path):
     assert model.dev.metrics["accuracy"] == 100  # the network has seen no word
     model.save(tmp_path / "m")
     again = api.load(tmp_path / "m")
+    assert [p.text for p in again.predict(["it was dull3 again"])] == ["dull"]
     assert again.score([rows[0]])[0].score == pytest.approx(model.score([rows[0]])[0].score)
+
+
+def test_it_is_left_out_with_a_note_where_there_are_very_many_labels(capsys):
+    rows = [(f"it was {n}", f"label {n % 101}") for n in range(202)]
+    sizes = {"model.encoder.size": 4, "model.encoder.embedding.size": 4, "train.epochs": 1, "train.auto": []}
+    model = api.fit(rows, rows[:6], "classify", settings=sizes)
+    assert "left out model.head.svm: it is for at most 100 labels, and there are 101" in capsys.readouterr().err
+    assert model.bundle.recipe.model.head.svm is None
+
+
+def test_texts_without_features_leave_the_share_of_each_label():
+    svm = SvmOptions(gain=1.0).build(2)
+    nothing = Padded(torch.zeros(3, 1, dtype=torch.long), torch.zeros(3, 1) > 0)
+    svm.fit([Batch({"sparse": nothing}, Padded.of([[0], [0], [1]]), torch.arange(3))])
+    assert svm(nothing)[0].argmax() == 0

@@ -28,7 +28,9 @@ from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.data import Data, fingerprint, sides_of, without
+from windlass.experiment.recognise import without_svm
 from windlass.explain.curves import curves, read_rows
+from windlass.heads.svm import MOST_LABELS
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
 from windlass.metrics import higher_is_better
@@ -206,12 +208,11 @@ def run(
     elif base is not None:
         bundle = extend_bundle(base, recipe, data.train, observer.note)
     else:
-        bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+        bundle = _new_bundle(recipe, data.train, observer.note)
         load_vectors(bundle, observer.note)
     bundle, data = _prepared(bundle, data, observer)
     bundle, loader = _scaled(bundle, data.train, observer.note)
-    if base is None:
-        bundle.model.head.prepare(loader.epoch(0))
+    bundle.model.head.prepare(loader.epoch(0))
     recipe, sides = bundle.recipe, bundle.sides
     baseline: AnyBaseline | LanguageBaselines
     if bundle.task.language_model:
@@ -271,6 +272,16 @@ def run(
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
     atomic_write(out / OUTCOME, json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
+
+
+def _new_bundle(recipe: Recipe, train: Sequence[Example], note: Note) -> Bundle:
+    """A model that is not trained yet; without a support vector machine where there are too many labels for it."""
+    sides = fit_sides(recipe, train)
+    if getattr(recipe.model.head, "svm", None) is not None and len(sides.target) > MOST_LABELS:
+        note(f"left out model.head.svm: it is for at most {MOST_LABELS} labels, and there are {len(sides.target):,}")
+        recipe = without_svm(recipe)
+        sides = fit_sides(recipe, train)
+    return Bundle.new(recipe, sides)
 
 
 def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, Data]:
