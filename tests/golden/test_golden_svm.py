@@ -132,4 +132,12 @@ def test_it_is_saved_with_the_model(tmp_path):
     assert model.dev.metrics["accuracy"] == 100  # the network has seen no word
     model.save(tmp_path / "m")
     again = api.load(tmp_path / "m")
+    assert [p.text for p in again.predict(["it was dull3 again"])] == ["dull"]
     assert again.score([rows[0]])[0].score == pytest.approx(model.score([rows[0]])[0].score)
+
+
+def test_texts_without_features_leave_the_share_of_each_label():
+    svm = SvmOptions(gain=1.0).build(2)
+    nothing = Padded(torch.zeros(3, 1, dtype=torch.long), torch.zeros(3, 1) > 0)
+    svm.fit([Batch({"sparse": nothing}, Padded.of([[0], [0], [1]]), torch.arange(3))])
+    assert svm(nothing)[0].argmax() == 0

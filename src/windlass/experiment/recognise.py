@@ -123,9 +123,21 @@ def adapt_tokens(
     ngrams = getattr(recipe.source, "ngrams", 0)
     grams = " and their n-grams" if ngrams else ""
     note(f"source: characters{grams}, as texts are single words; else: --set source.tokens=words")
-    content = merge(content, {"source": {"tokens": "characters", "ngrams": LETTERS if ngrams else 0, "sparse": []}})
-    if content["model"]["head"].get("svm"):
-        content["model"]["head"]["svm"] = None  # its features are of the words of a text
+    content = without_svm(recipe).model_dump(mode="json")  # its features are of words in a text
+    return parse(merge(content, {"source": {"tokens": "characters", "ngrams": LETTERS if ngrams else 0}}))
+
+
+def without_svm(recipe: Recipe) -> Recipe:
+    """The same without a support vector machine beside the network, if there is one.
+
+    >>> from windlass.recipe import compose
+    >>> without_svm(compose("classify", None)).model.head.svm is None
+    True
+    """
+    if getattr(recipe.model.head, "svm", None) is None:
+        return recipe
+    content = merge(recipe.model_dump(mode="json"), {"source": {"sparse": []}})
+    content["model"]["head"]["svm"] = None
     return parse(content)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import final
 
 import torch
@@ -13,10 +12,11 @@ from torch import Tensor, nn
 from windlass.core.marks import FEATURES
 from windlass.core.options import Options
 from windlass.core.records import Batch, Padded
+from windlass.heads.base import gold
 from windlass.nn.fast.optimiser import without_compiler
 
-MOST_BATCHES = 2000
-"""Batches of training data that it is fitted to, at most."""
+MOST_CELLS = 1_000_000
+"""Texts times labels that it is fitted to, at most: a few minutes."""
 STEPS = 60
 """Steps of L-BFGS, at most."""
 MOST_LABELS = 32
@@ -87,7 +87,15 @@ class Svm(nn.Module):
 
         To finetune it, not `anew`: idf stays, and the loss has how far weights are from what they were.
         """
-        read = [(b.inputs["sparse"], b.target.values[:, 0]) for b in islice(batches, MOST_BATCHES) if b.target]
+        read: list[tuple[Padded, Tensor]] = []
+        left = MOST_CELLS // len(self.bias)
+        for batch in batches:
+            if left <= 0:
+                break
+            read.append((batch.inputs["sparse"], gold(batch).values[:, 0]))
+            left -= batch.size
+        if not read:
+            return
         labels = torch.cat([target for _, target in read])
         counts = torch.bincount(torch.cat([f.values[f.mask] for f, _ in read]), minlength=FEATURES)
         if anew:
