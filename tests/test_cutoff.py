@@ -9,6 +9,7 @@ from windlass.core.weights import weights
 from windlass.data.examples import Example, Place
 from windlass.experiment.cutoff import ENOUGH, choose_cutoff
 from windlass.inference.evaluate import evaluate
+from windlass.inference.info import describe
 from windlass.training.finetune import extend_bundle
 
 NUMBER = {"tag": "head.factor.number", "multilabel": "head.threshold.number"}
@@ -42,6 +43,7 @@ def test_the_best_cutoff_on_dev_is_chosen_said_and_saved_with_the_weights(task, 
     chosen.save(tmp_path)
     loaded = Bundle.load(tmp_path)
     assert evaluate([loaded], dev).metrics == chosen.scores
+    assert f"{option} {loaded.model.get_buffer(NUMBER[task]).item():g}" in describe(loaded)["head"]
     extended = extend_bundle(loaded, loaded.recipe, dev, said.append)  # finetuning starts from it
     assert weights(extended.model)[NUMBER[task]] == weights(loaded.model)[NUMBER[task]]
 
