@@ -8,9 +8,12 @@ import torch
 from windlass.baseline import Baseline, load_baseline, save_baseline
 from windlass.bundle import Bundle
 from windlass.core.errors import BundleError, DataError, RecipeError, TrainingError
+from windlass.core.marks import UNK
 from windlass.data.examples import Example, Place
+from windlass.data.sides.words import WordsOptions, WordsSource
 from windlass.experiment.data import as_data, fingerprint, read_data
 from windlass.experiment.run import _choose_baseline, _describe_unknown, check_folder, fit_sides, load_vectors
+from windlass.experiment.vectors import with_vectors
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import check_same_model, extend_bundle
 
@@ -95,6 +98,22 @@ def test_dropout_and_training_may_change_but_not_the_network():
         check_same_model(base, compose("pronounce", None, [{"model": {"decoder": {"layers": 2}}}]), "it")
     with pytest.raises(RecipeError, match="task: pronounce is now text"):
         check_same_model(base, parse(base.model_dump(mode="json") | {"task": "text"}), "it")
+
+
+def test_words_are_looked_up_as_written_where_the_file_of_vectors_has_capitals(tmp_path):
+    file = tmp_path / "vectors.txt"
+    for words, lowercase in ((("Ulm", "cat"), "unknown"), (("ulm", "cat"), True)):
+        file.write_text("".join(f"{word} 1 2\n" for word in words), encoding="utf-8")
+        recipe = with_vectors(compose("tag", None), str(file))
+        assert recipe.source.lowercase == lowercase
+
+
+def test_a_word_that_is_unknown_as_written_is_looked_up_in_lower_case():
+    options = WordsOptions(min_count=1, lowercase="unknown", characters=False)
+    source = WordsSource.fit(options, [("Ulm", "cat")])
+    found = source.encode(("Ulm", "ulm", "cat", "CAT"))["source"].tolist()
+    assert found[1] == UNK != found[0]
+    assert found[2] == found[3] != UNK
 
 
 def test_word_vectors_are_loaded_and_the_match_is_said(tmp_path):

@@ -103,3 +103,11 @@ def test_blank_tokens_get_the_unknown_vector_in_training_only():
 
 def test_the_spread_is_that_of_the_first_values():
     assert abs(Learned(size=50, spread=0.1).build(400).table.std().item() - 0.1) < 0.005
+
+
+def test_a_word_with_capitals_takes_the_vector_of_its_lower_case_unless_it_has_its_own(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("Ulm 1 2\nulm 3 4\ncat 5 6\n", encoding="utf-8")
+    embedding = made(kind="vectors", path=str(path), size=2)
+    assert embedding.load(str(path), ["Ulm", "CAT", "Dog"]) == 2
+    assert embedding.table[:2].tolist() == [[1, 2], [5, 6]]

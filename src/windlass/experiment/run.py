@@ -27,6 +27,7 @@ from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
+from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import Data, fingerprint, sides_of, without
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
@@ -261,6 +262,9 @@ def run(
     if draw and (rows := read_rows(out)):
         curves(rows, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
+    if (chosen := choose_cutoff(bundle, data.dev, metric, observer.note)) is not bundle:
+        bundle = chosen
+        save_weights(out, bundle.model, bundle.scores)
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):
         beside = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]

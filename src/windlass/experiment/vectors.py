@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from windlass.core.errors import DataError, RecipeError
@@ -9,6 +10,8 @@ from windlass.data.files import lines
 from windlass.data.findings import Findings
 from windlass.recipe import Recipe, parse
 
+SAMPLE = 10_000
+"""Lines of a file of vectors that tell whether its words have capitals: one in twenty has, if they do."""
 MORE = 50_000
 """Words of a file of vectors that a model learns to read beside those of its training data."""
 
@@ -16,17 +19,23 @@ MORE = 50_000
 def with_vectors(recipe: Recipe, path: str) -> Recipe:
     """Return a recipe whose word embeddings start from a file of vectors, as large as they are there.
 
+    If the file has words with capitals, a source of words looks them up as they are written before it tries lower case.
+
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
-    >>> _ = file.write_text("the 0.1 0.2 0.3\\ncat 0.3 0.1 0.5\\n")
+    >>> _ = file.write_text("the 0.1 0.2 0.3\\ncat 0.3 0.1 0.5\\nUlm 0.2 0.4 0.1\\n")
     >>> from windlass.recipe import compose
-    >>> with_vectors(compose("tag", None), str(file)).model.encoder.source_embedding.size
-    3
+    >>> recipe = with_vectors(compose("tag", None), str(file))
+    >>> recipe.model.encoder.source_embedding.size, recipe.source.lowercase
+    (3, 'unknown')
     """
     content = recipe.model_dump(mode="json")
-    size = _size(path)
+    size, cased = _look(path)
     if not _replace(content["model"]["encoder"], {"kind": "vectors", "path": path, "size": size, "more": MORE}):
         raise RecipeError("--vectors: the encoder of this recipe has no embedding of its own")
+    source = content["source"]
+    if cased and source["kind"] == "words" and source["lowercase"]:
+        source["lowercase"] = "unknown"
     return parse(content)
 
 
@@ -41,13 +50,17 @@ def _replace(part: Any, vectors: dict[str, Any]) -> bool:
     return any(_replace(value, vectors) for value in part.values())
 
 
-def _size(path: str) -> int:
-    """The numbers of a vector in a file, whose first line may be a count and a size."""
-    for number, line in lines(path, Findings()):
-        parts = line.split()
-        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-            return int(parts[1])
-        if len(parts) > 2:
-            return len(parts) - 1
-        break
-    raise DataError(f"{path}:1: not a file of vectors: a line is a word and its numbers, such as 'cat 0.1 -0.2 ...'")
+def _look(path: str) -> tuple[int, bool]:
+    """The size of the vectors of a file, which may begin with a count and a size; whether words have capitals."""
+    size, capitals, words = None, 0, 0
+    for number, line in islice(lines(path, Findings()), SAMPLE):
+        word, *numbers = line.split() or [""]
+        if number == 1 and len(numbers) == 1 and word.isdigit() and numbers[0].isdigit():
+            size = int(numbers[0])
+            continue
+        size = size or len(numbers)
+        words, capitals = words + 1, capitals + (word != word.lower())
+    if not size or size < 2:
+        what = "a line is a word and its numbers, such as 'cat 0.1 -0.2 ...'"
+        raise DataError(f"{path}:1: not a file of vectors: {what}")
+    return size, capitals > words / 20

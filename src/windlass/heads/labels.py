@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Field
@@ -12,7 +12,11 @@ from torch.nn import functional as F
 
 from windlass.core.records import Hypothesis
 from windlass.heads.base import Wiring
+from windlass.heads.cutoff import Auto, Cutoff
 from windlass.heads.pooled import PooledHead, PooledHeadOptions
+
+THRESHOLDS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
+"""Of `threshold: auto`: F1 is largest at half of the F1 that is reached, so never above 0.5 (Lipton et al. 2014)."""
 
 
 class LabelsHeadOptions(PooledHeadOptions):
@@ -23,7 +27,10 @@ class LabelsHeadOptions(PooledHeadOptions):
     """
 
     kind: Literal["labels"] = "labels"
-    threshold: float = Field(0.5, gt=0, lt=1, description="a label is assigned if its probability reaches this")
+    threshold: Annotated[float, Field(gt=0, lt=1)] | Auto = Field(
+        0.5,
+        description="a label is assigned if its probability reaches this; auto: the best on dev, after training",
+    )
 
     def build(self, wiring: Wiring) -> LabelsHead:
         """Build the head."""
@@ -44,7 +51,7 @@ class LabelsHead(PooledHead):
 
     def __init__(self, options: LabelsHeadOptions, labels: int, memory_size: int, pair: bool = False):
         super().__init__(options, labels, memory_size, pair)
-        self.threshold = options.threshold
+        self.threshold = Cutoff("threshold", options.threshold, 0.3, THRESHOLDS)
 
     def loss(self, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, dict[str, Tensor]]:
         """The binary cross-entropy of every label; targets (B, V) are 1 where a label is assigned."""
@@ -59,7 +66,7 @@ class LabelsHead(PooledHead):
 
     def best(self, expected: Tensor, weights: Tensor | None, nbest: int) -> list[Hypothesis]:
         """The labels whose probability reaches the threshold."""
-        return [_hypothesis(expected >= self.threshold, expected, weights)]
+        return [_hypothesis(expected >= self.threshold.value, expected, weights)]
 
     def forced(self, predicted: Tensor, target: Tensor, weights: Tensor | None) -> Hypothesis:
         """The set of labels with its probability."""

@@ -16,8 +16,12 @@ from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import AllowedTransitions, Head, LossOptions, Wiring, ensemble_mean, gold, mlp
+from windlass.heads.cutoff import Auto, Cutoff
 from windlass.nn.crf import CRF, Chain
 from windlass.nn.loss import cross_entropy
+
+FACTORS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
+"""Of `outside: auto`: F1 is largest at a factor of F1 / (2 - F1), for probabilities that are right."""
 
 
 class TagsHeadOptions(Options):
@@ -34,8 +38,10 @@ class TagsHeadOptions(Options):
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="units of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of each layer")
-    outside: float = Field(
-        1.0, gt=0, description="factor on the probability of O, outside of all spans: below 1 more spans are found"
+    outside: Annotated[float, Field(gt=0)] | Auto = Field(
+        1.0,
+        description="factor on the probability of O, outside of all spans: below 1 more spans are found; "
+        "auto: the best on dev, after training",
     )
 
     def _terms(self, at: str) -> Iterator[Term]:
@@ -54,7 +60,7 @@ class TagsHeadOptions(Options):
 
     def build(self, wiring: Wiring) -> TagsHead:
         """Build the head."""
-        if self.outside != 1 and wiring.outside is None:
+        if self.outside not in (1, "auto") and wiring.outside is None:
             raise RecipeError(
                 "model.head.outside is for tags that mark spans (B-x I-x O), and these do not: leave it out"
             )
@@ -84,7 +90,8 @@ class TagsHead(Head):
         outside: int | None = None,
     ):
         super().__init__()
-        self.outside, self.factor = outside, options.outside
+        self.outside = outside
+        self.factor = Cutoff("outside", 1.0 if outside is None else options.outside, 1.0, FACTORS)
         self.output = mlp(memory_size, options.hidden, tags, options.dropout)
         self.crf = CRF(tags) if options.output == "crf" else None
         masks = allowed or ([True] * tags, [[True] * tags] * tags, [True] * tags)
@@ -114,7 +121,7 @@ class TagsHead(Head):
         """The tags (B, S) with the largest product of marginals (B, S, V), that of O weighted, within the scheme."""
         scores = marginals.clamp(min=1e-12).log()
         if self.outside is not None:
-            scores[..., self.outside] += math.log(self.factor)
+            scores[..., self.outside] += math.log(self.factor.value)
         return self.scheme.cpu().viterbi(scores, mask)[0]
 
     def score(
@@ -143,7 +150,7 @@ class TagsHead(Head):
         first = members[0]
         mask = first.memory.mask.cpu()
         marginals = ensemble_mean(member.head(member.memory) for member in members)
-        if len(members) == 1 and first.head.factor == 1:
+        if len(members) == 1 and first.head.factor.value == 1:
             best = first.head.best_tags(first.memory).cpu()
         else:
             best = first.head.best_of_marginals(marginals, mask)

@@ -10,6 +10,7 @@ from typing import Any
 from windlass.bundle import Bundle
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
+from windlass.heads.cutoff import Cutoff
 
 OUTCOME = "training/outcome.json"
 """What a run writes when it ends."""
@@ -44,7 +45,7 @@ def describe(bundle: Bundle, folder: Path | None = None) -> dict[str, Any]:
         "labels": labels or None,
         "encoder": _network(recipe.model.encoder.model_dump(mode="json")),
         "decoder": None if recipe.model.decoder is None else _network(recipe.model.decoder.model_dump(mode="json")),
-        "head": _head(recipe.model.head.model_dump(mode="json")),
+        "head": ", ".join([_head(recipe.model.head.model_dump(mode="json")), *_chosen(bundle)]),
         "search": None if recipe.search is None else recipe.search.model_dump(mode="json"),
         "parameters": sum(p.numel() for p in model.parameters()),
         "mb": round(size / (1 << 20), 2),
@@ -138,6 +139,12 @@ def _network(options: dict[str, Any]) -> str:
         if isinstance(options.get(name), dict):
             parts.append(f"{name} ({_network(options[name])})")
     return ": ".join(filter(None, (options.get("kind", ""), ", ".join(parts))))
+
+
+def _chosen(bundle: Bundle) -> list[str]:
+    """The cutoffs that training chose, by the names of their options."""
+    cutoffs = (part for part in bundle.model.modules() if isinstance(part, Cutoff) and part.choices)
+    return [f"{cutoff.option} {cutoff.value:g}" for cutoff in cutoffs]
 
 
 def _head(options: dict[str, Any]) -> str:

@@ -131,17 +131,26 @@ class Embedding(nn.Module):
         return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:
-        """Fill in the vectors of the words that a file has; return their number."""
+        """Fill in the vectors of the words that a file has, as written or else in lower case; return their number."""
         ids = {word: i for i, word in enumerate(words)}
-        loaded: set[str] = set()
+        forms: dict[str, list[int]] = {}  # the words with capitals, by their lower case
+        for i, word in enumerate(words):
+            if (lower := word.lower()) != word:
+                forms.setdefault(lower, []).append(i)
+        loaded: set[int] = set()
+        exact: set[int] = set()
         with torch.no_grad():
             for number, word, numbers in _vectors(path, self.size):
+                places = [i for i in forms.get(word, ()) if i not in exact]
                 if word in ids:
+                    places.append(ids[word])
+                    exact.add(ids[word])
+                if places:
                     try:
-                        self.table[ids[word]] = torch.tensor([float(n) for n in numbers]) / self.scale
+                        self.table[places] = torch.tensor([float(n) for n in numbers]) / self.scale
                     except ValueError:
                         raise DataError(f"{path}:{number}: not a number in the vector of {word!r}") from None
-                    loaded.add(word)
+                    loaded.update(places)
         return len(loaded)
 
 

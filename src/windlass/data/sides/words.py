@@ -37,7 +37,11 @@ class WordsOptions(Options):
     kind: Literal["words"] = "words"
     min_count: int = Field(2, ge=1, description="a rarer word is unknown, and known by its letters only")
     normal_form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = Field("NFC", description="of Unicode")
-    lowercase: bool = Field(True, description="words are looked up in lower case; letters keep their case")
+    lowercase: bool | Literal["unknown"] = Field(
+        True,
+        description="words are looked up in lower case; unknown: only a word that is unknown as it is written; letters "
+        "keep their case",
+    )
     characters: bool = Field(True, description="the letters of every word are an input too")
     longest: int = Field(30, ge=1, description="letters read of a word; of a longer one, half from each end")
     cut: Literal["punctuation", "spaces"] = Field(
@@ -77,7 +81,7 @@ class WordsSource(TokenizedSource):
         form = options.normal_form
         tokens = WordTokens(min_count=options.min_count)
         empty = cls(
-            Tokenizer(TextOptions(tokens=tokens, normal_form=form, lowercase=options.lowercase), ()),
+            Tokenizer(TextOptions(tokens=tokens, normal_form=form, lowercase=options.lowercase is True), ()),
             options,
             Tokenizer(TextOptions(tokens=CharacterTokens(), normal_form=form), ()),
         )
@@ -115,8 +119,9 @@ class WordsSource(TokenizedSource):
         if found is None:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
-            number = self.tokenizer.index.get(self.tokenizer.clean(_without_space(word)), UNK)
-            found = self._seen[word] = number, self._letters(word)
+            clean, index = self.tokenizer.clean(_without_space(word)), self.tokenizer.index
+            other = clean.lower() if self.options.lowercase == "unknown" else clean
+            found = self._seen[word] = index.get(clean, index.get(other, UNK)), self._letters(word)
         return found
 
     def _letters(self, word: str) -> list[int]:
