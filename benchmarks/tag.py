@@ -40,7 +40,9 @@ EWT, WNUT = "tagging/UD_English-EWT", "tagging/wnut17"
 PARTS = {
     "ewt": (EWT, "en_ewt-ud-train.conllu.gz", "en_ewt-ud-dev.conllu.gz", "en_ewt-ud-test.conllu.gz"),
     "wnut": (WNUT, "wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
+    "wnut-both": (WNUT, "wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
 }
+"""Folder, and files of train, dev and test. Of `-both`, train and dev are training data, but a tenth held out."""
 NAMES = [
     "target.scheme=BIOES",
     "model.head.output=crf",
@@ -64,6 +66,7 @@ RUNS = {
         ],
     ),
     "wnut-vectors-lstm": ("wnut", [*NAMES, "train.epochs=20", "train.evaluate_steps=280"]),
+    "wnut-vectors-both": ("wnut-both", [*NAMES, "train.epochs=20", "train.evaluate_steps=280"]),
 }
 FROZEN = ["model.encoder.embedding.freeze=true", "model.encoder.embedding.more=1000000"]
 """With --vectors: all words of the file, as they are there."""
@@ -72,7 +75,8 @@ FROZEN = ["model.encoder.embedding.freeze=true", "model.encoder.embedding.more=1
 def train(name: str, seed: int, out: Path, settings: list[str], vectors: str | None) -> dict[str, Any]:
     part, own = RUNS[name]
     folder, first, second, _ = PARTS[part]
-    files = {"train": [str(data(folder) / first)], "dev": str(data(folder) / second)}
+    both = [str(data(folder) / name) for name in (first, second)]
+    files = {"train": both} if part.endswith("-both") else {"train": both[:1], "dev": both[1]}
     recipe = compose("tag", None, [{"seed": seed, "data": files}, *map(setting, own)])
     if vectors is not None:
         recipe = with_vectors(recipe, vectors)
@@ -113,9 +117,8 @@ def main() -> None:
 
 def score_test(name: str, seeds: list[int], runs: Path) -> dict[str, Any]:
     folder, _, dev, test = PARTS[RUNS[name][0]]
-    parts = {
-        part: read(data(folder) / file, DataOptions(), TAGS).examples for part, file in (("dev", dev), ("test", test))
-    }
+    files = {"test": test} if RUNS[name][0].endswith("-both") else {"dev": dev, "test": test}
+    parts = {part: read(data(folder) / file, DataOptions(), TAGS).examples for part, file in files.items()}
     examples = parts["test"]
     cheap = load_baseline(runs / f"{name}-{seeds[0]}")
     assert cheap is not None
