@@ -30,7 +30,6 @@ from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.data import Data, fingerprint, sides_of, without
 from windlass.experiment.recognise import without_svm
 from windlass.explain.curves import curves, read_rows
-from windlass.heads.svm import MOST_LABELS
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
 from windlass.metrics import higher_is_better
@@ -203,12 +202,15 @@ def run(
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)
     if before is not None and sides is not None:
+        recipe = _suited(recipe, data.train, sides, lambda text: None)
         check_same_model(before, recipe, "a resumed run")
         bundle = Bundle.new(recipe, sides)
     elif base is not None:
         bundle = extend_bundle(base, recipe, data.train, observer.note)
     else:
-        bundle = _new_bundle(recipe, data.train, observer.note)
+        fitted = fit_sides(recipe, data.train)
+        suited = _suited(recipe, data.train, fitted, observer.note)
+        bundle = Bundle.new(suited, fitted if suited is recipe else fit_sides(suited, data.train))
         load_vectors(bundle, observer.note)
     bundle, data = _prepared(bundle, data, observer)
     bundle, loader = _scaled(bundle, data.train, observer.note)
@@ -274,14 +276,13 @@ def run(
     return Outcome(bundle, result, dev, baseline, beside)
 
 
-def _new_bundle(recipe: Recipe, train: Sequence[Example], note: Note) -> Bundle:
-    """A model that is not trained yet; without a support vector machine where there are too many labels for it."""
-    sides = fit_sides(recipe, train)
-    if getattr(recipe.model.head, "svm", None) is not None and len(sides.target) > MOST_LABELS:
-        note(f"left out model.head.svm: it is for at most {MOST_LABELS} labels, and there are {len(sides.target):,}")
-        recipe = without_svm(recipe)
-        sides = fit_sides(recipe, train)
-    return Bundle.new(recipe, sides)
+def _suited(recipe: Recipe, train: Sequence[Example], sides: Sides, note: Note) -> Recipe:
+    """The recipe, without a support vector machine if that does not suit the data."""
+    svm = getattr(recipe.model.head, "svm", None)
+    if svm is None or not (reason := svm.reason_against(len(train), len(sides.target))):
+        return recipe
+    note(f"without a support vector machine: {reason}")
+    return without_svm(recipe)
 
 
 def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, Data]:

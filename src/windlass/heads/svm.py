@@ -33,6 +33,20 @@ class SvmOptions(Options):
     gain: float = Field(4.0, gt=0, description="factor of its scores")
     cost: float = Field(1.0, gt=0, description="of errors on the training data, against the size of the weights")
 
+    least: int = Field(1000, ge=0, description="training texts that it takes; with fewer it is left out")
+
+    def reason_against(self, texts: int, labels: int) -> str | None:
+        """Why it is left out for so many training texts and labels, if it is.
+
+        >>> SvmOptions().reason_against(texts=300, labels=2)
+        'it takes 1,000 texts, and there are 300 (model.head.svm.least)'
+        """
+        if texts < self.least:
+            return f"it takes {self.least:,} texts, and there are {texts:,} (model.head.svm.least)"
+        if labels > MOST_LABELS:
+            return f"it is for at most {MOST_LABELS} labels, and there are {labels:,}"
+        return None
+
     def build(self, outputs: int) -> Svm:
         """Build it, not fitted yet."""
         return Svm(self, outputs)
