@@ -149,6 +149,5 @@ def test_what_was_published_is_trained_as_it_was(task, examples, tokens):
 def test_a_model_below_its_baseline_is_reported(capsys, lr, said):
     small = {"model.encoder.size": 8, "model.encoder.embedding.size": 8, "train.epochs": 30, "train.optimiser.lr": lr}
     pairs = [(f"{word} thing", word) for word in ("red", "blue", "green", "black") for _ in range(20)]
-    alone = {"source.sparse": [], "model.head.svm": None}  # the network: a support vector machine needs no rate
-    api.fit(pairs, pairs[::5], "classify", settings=small | alone)
+    api.fit(pairs, pairs[::5], "classify", settings=small)
     assert ("below its baseline: accuracy" in capsys.readouterr().err) == said

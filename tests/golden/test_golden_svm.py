@@ -128,12 +128,21 @@ def test_what_does_not_fit_is_told(task, change, said):
 def test_it_is_saved_with_the_model(tmp_path):
     rows = [(f"it was {word}{n} again", word) for n in range(12) for word in ("fine", "dull")]
     sizes = {"model.encoder.size": 4, "model.encoder.embedding.size": 4, "train.epochs": 1}
-    model = api.fit(rows, rows[:6], "classify", settings={**sizes, "source.tokens.min_count": 99}, quiet=True)
+    always = {"source.tokens.min_count": 99, "model.head.svm.least": 0}
+    model = api.fit(rows, rows[:6], "classify", settings=sizes | always, quiet=True)
     assert model.dev.metrics["accuracy"] == 100  # the network has seen no word
     model.save(tmp_path / "m")
     again = api.load(tmp_path / "m")
     assert [p.text for p in again.predict(["it was dull3 again"])] == ["dull"]
     assert again.score([rows[0]])[0].score == pytest.approx(model.score([rows[0]])[0].score)
+
+
+def test_it_is_left_out_with_a_note_for_few_texts(capsys):
+    rows = [(f"it was {n}", f"label {n % 2}") for n in range(22)]
+    sizes = {"model.encoder.size": 4, "model.encoder.embedding.size": 4, "train.epochs": 1, "train.auto": []}
+    model = api.fit(rows, rows[:6], "classify", settings={**sizes, "model.head.svm.least": 23})
+    assert "there are 22" in capsys.readouterr().err
+    assert model.bundle.recipe.model.head.svm is None
 
 
 def test_texts_without_features_leave_the_share_of_each_label():

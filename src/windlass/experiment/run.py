@@ -29,6 +29,7 @@ from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import Data, fingerprint, sides_of, without
+from windlass.experiment.recognise import without_svm
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
@@ -202,11 +203,13 @@ def run(
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)
     if before is not None and sides is not None:
+        recipe = _suited(recipe, len(data.train), lambda text: None)
         check_same_model(before, recipe, "a resumed run")
         bundle = Bundle.new(recipe, sides)
     elif base is not None:
         bundle = extend_bundle(base, recipe, data.train, observer.note)
     else:
+        recipe = _suited(recipe, len(data.train), observer.note)
         bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
         load_vectors(bundle, observer.note)
     bundle, data = _prepared(bundle, data, observer)
@@ -274,6 +277,15 @@ def run(
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
     atomic_write(out / OUTCOME, json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
+
+
+def _suited(recipe: Recipe, texts: int, note: Note) -> Recipe:
+    """The recipe, without a support vector machine if there are too few texts for it."""
+    svm = getattr(recipe.model.head, "svm", None)
+    if svm is None or texts >= svm.least:
+        return recipe
+    note(f"without a support vector machine: it takes {svm.least:,} texts, there are {texts:,} (model.head.svm.least)")
+    return without_svm(recipe)
 
 
 def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, Data]:

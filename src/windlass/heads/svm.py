@@ -33,6 +33,8 @@ class SvmOptions(Options):
     gain: float = Field(4.0, gt=0, description="factor of its scores")
     cost: float = Field(1.0, gt=0, description="of errors on the training data, against the size of the weights")
 
+    least: int = Field(1000, ge=0, description="training texts that it takes; with fewer it is left out")
+
     def build(self, outputs: int) -> Svm:
         """Build it, not fitted yet."""
         return Svm(self, outputs)
