@@ -20,6 +20,17 @@ from windlass.training.progress import RichProgress
 from windlass.training.rng import rng_state
 
 
+def test_without_a_terminal_work_before_training_is_a_line_now_and_then(monkeypatch):
+    shown = io.StringIO()
+    progress = RichProgress(Console(file=shown))
+    assert list(progress.track(range(0, 40, 10), 4, "reading pictures")) == [0, 10, 20, 30]
+    assert shown.getvalue() == ""
+    monkeypatch.setattr("windlass.training.progress.LINE_SECONDS", 0.0)
+    assert list(progress.track(range(0, 40, 10), 4, "reading pictures")) == [0, 10, 20, 30]
+    told = [line.split(",")[0] for line in shown.getvalue().splitlines()]
+    assert told == [f"reading pictures: {share}%" for share in (25, 50, 75)]
+
+
 def test_without_a_terminal_an_evaluation_is_a_plain_line(tmp_path):
     shown = io.StringIO()
     train(tmp_path, RichProgress(Console(file=shown, width=40)), epochs=3)

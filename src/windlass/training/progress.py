@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, track
@@ -38,6 +39,10 @@ def _format_row(row: MetricsRow, unit: str) -> str:
         f"epoch {row['epoch']:.4g}  step {row['step']}  loss {row['loss']:.4f}  dev {scores}  "
         f"lr {row['lr']:.3g}  {row['tokens_per_second']:,.0f} {unit}/s  {format_duration(seconds)}"
     )
+
+
+LINE_SECONDS = 60.0
+"""Between lines of progress where there is no terminal."""
 
 
 class RichProgress(Observer):
@@ -112,10 +117,20 @@ class RichProgress(Observer):
             self.live = None
 
     def track(self, numbers: range, count: int, what: str) -> Iterable[int]:
-        """Show a bar with the time left on a terminal."""
+        """Show a bar with the time left on a terminal, elsewhere a line a minute."""
         if not self.console.is_terminal:
-            return numbers
+            return self._lines(numbers, count, what)
         return track(numbers, what, count, console=self.console, transient=True)
+
+    def _lines(self, numbers: range, count: int, what: str) -> Iterator[int]:
+        begun = told = time.monotonic()
+        for done, number in enumerate(numbers):
+            now = time.monotonic()
+            if done and now - told >= LINE_SECONDS:
+                left = format_duration((now - begun) / done * (count - done))
+                self.note(f"{what}: {done / count:.0%}, {left} left")
+                told = now
+            yield number
 
     def note(self, text: str) -> None:
         """Print a note."""
