@@ -121,7 +121,7 @@ def test_several_columns_are_one_vector():
     rows = list(read_columns(as_frame(frame), {"source": "x,y", "target": "kind"}))
     assert rows == [{"source": [1.5, 2.0], "target": "a"}, {"source": None, "target": "b"}]
     assert as_inputs(frame.iloc[:1], {"source": "1-2"}) == [[1.5, 2.0]]
-    with pytest.raises(DataError, match="no column is called 'z'"):
+    with pytest.raises(DataError, match="no column is called 'x,z'"):
         list(read_columns(as_frame(frame), {"source": "x,z", "target": "kind"}))
 
 

@@ -455,7 +455,7 @@ def test_several_columns_are_read_as_one(tmp_path: Path) -> None:
     assert [(finding.line, finding.what) for finding in found.findings] == [(3, "the source is blank")]
     texts = read(path, DataOptions(source="name,kind", target="y"), SideOptions()).examples
     assert [(e.source, e.target) for e in texts] == [("a good", "2"), ("b bad", "4")]
-    with pytest.raises(DataError, match="no column is called 'z'"):
+    with pytest.raises(DataError, match="no column is called 'x,z'"):
         read(path, DataOptions(source="x,z", target="kind"), numbers)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -217,17 +217,14 @@ def _from_table(
     """The source cells of the rows of a table."""
     options = options.model_copy(update={"source": None, "second": None})
     sheet = tables.sheet(file, options, Findings())
-    groups = [columns_of(column, sheet.names) for column in wanted.values()]
-    each = [column for group in groups for column in group]
-    if sheet.names is None and options.header == "auto" and (named := {c for c in each if isinstance(c, str)}):
+    if sheet.names is None and options.header == "auto" and any(isinstance(column, str) for column in wanted.values()):
         headed = tables.sheet(file, options.model_copy(update={"header": True}), Findings())
-        sheet = headed if named <= {*(headed.names or ())} else sheet
+        sheet = headed if {*_named([*wanted.values()], headed.names)} <= {*(headed.names or ())} else sheet
     for text in sheet.notes:
         note(text)
-    if sheet.names is None and sheet.width <= len(each):  # a table of inputs alone
-        ends = list(accumulate(map(len, groups)))
-        wanted = {p: f"{b - len(g) + 1}-{b}" if len(g) > 1 else b for p, g, b in zip(wanted, groups, ends, strict=True)}
-        each = list(range(1, len(each) + 1))
+    if sheet.names is None and sheet.width <= len(wanted):
+        wanted = dict(zip(wanted, range(1, len(wanted) + 1), strict=True))  # a table of inputs alone
+    each = [column for chosen in wanted.values() for column in columns_of(chosen, sheet.names)]
     for column in each:
         if sheet.names is None and isinstance(column, str):
             raise DataError(f"{file}: no header, and the model reads column {column!r}: choose a number by --source")
@@ -287,7 +284,7 @@ def _from_stdin(
     return iter(()), _cells(every, mark, [[0 if isinstance(c, str) else c - 1 for c in group] for group in groups])
 
 
-def _named(columns: list[tables.Column], names: list[str] | None) -> list[str]:
+def _named(columns: list[tables.Column], names: Sequence[str] | None) -> list[str]:
     return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
 
 

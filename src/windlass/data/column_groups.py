@@ -7,28 +7,26 @@ from collections.abc import Sequence
 
 from windlass.data.sniff import is_number
 
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def columns_of(column: int | str, names: Sequence[str] | None) -> list[int | str]:
-    """The columns that a choice of columns names; the column itself, if it is one.
+    """The columns that a choice of columns names; the choice itself, if it is one column or names some that are not there.
 
-    >>> columns_of("height,width,4-6", ["height", "width"]), columns_of("a,b", ["a,b", "c"]), columns_of(3, None)
-    (['height', 'width', 4, 5, 6], ['a,b'], [3])
+    >>> columns_of("height,width,4-6", ["height", "width"]), columns_of("a,b", ["a,b", "c"]), columns_of("a,b", None)
+    (['height', 'width', 4, 5, 6], ['a,b'], ['a,b'])
     """
-    if isinstance(column, int) or column in (names or ()):
-        return [column]
-    parts = [part.strip() for part in column.split(",")]
-    if len(parts) == 1 and not _RANGE.fullmatch(column):
+    known = names or ()
+    if isinstance(column, int) or column in known:
         return [column]
     found: list[int | str] = []
-    for part in parts:
-        ends = _RANGE.fullmatch(part)
-        if part in (names or ()) or not (ends or part.isdecimal()):
+    for part in (part.strip() for part in column.split(",")):
+        if part in known:
             found.append(part)
+        elif (ends := _RANGE.fullmatch(part)) is not None:
+            found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
         else:
-            first, last = (int(ends[1]), int(ends[2])) if ends else (int(part), int(part))
-            found += range(first, last + 1)
+            return [column]
     return found
 
 
