@@ -11,7 +11,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def columns_of(column: int | str, names: Sequence[str] | None) -> list[int | str]:
-    """The columns that a choice of columns names; the choice itself, if it is one column or names some that are not there.
+    """The columns that a choice of columns names; the choice itself, if it is one column, or some are not there.
 
     >>> columns_of("height,width,4-6", ["height", "width"]), columns_of("a,b", ["a,b", "c"]), columns_of("a,b", None)
     (['height', 'width', 4, 5, 6], ['a,b'], ['a,b'])
