@@ -69,16 +69,14 @@ class LabelHead(PooledHead):
         if self.svm is not None:
             self.svm.fit(batches, anew)
 
-    def logits(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
-        """As of every pooled head; with the support vector machine, except in training."""
-        output, weights = super().logits(memory, batch)
-        if self.svm is not None and batch is not None and not self.training:
-            output = output + self.svm(batch.inputs["sparse"])
-        return output, weights
-
     def forward(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
-        """Log probabilities (B, V), and the weights (B, S) of attention pooling."""
+        """Log probabilities (B, V), and the weights (B, S) of attention pooling.
+
+        The support vector machine counts except in training; the loss is always that of the network alone.
+        """
         logits, weights = self.logits(memory, batch)
+        if self.svm is not None and batch is not None and not self.training:
+            logits = logits + self.svm(batch.inputs["sparse"])
         return torch.log_softmax(logits, dim=-1), weights
 
     def loss(self, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, dict[str, Tensor]]:
