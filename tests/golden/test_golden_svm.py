@@ -111,7 +111,7 @@ def test_it_is_added_where_the_model_predicts_and_not_in_training():
     assert torch.allclose(head(memory, batch)[0], network.log_softmax(-1))
     assert torch.allclose(head.eval()(memory, batch)[0], both)
     nll = torch.nn.functional.cross_entropy(network, batch.target.values[:, 0], reduction="sum")
-    assert float(head.score(memory, batch).loss_sum) == pytest.approx(float(nll), abs=1e-5)
+    assert head.score(memory, batch).loss_sum.item() == pytest.approx(nll.item(), abs=1e-5)
     assert not {name for name, _ in head.named_parameters()} & {"svm.table", "svm.bias"}
 
 
