@@ -7,6 +7,7 @@ import pytest
 from windlass.data.corpus import examine
 from windlass.data.doctor import Lengths, survey
 from windlass.data.readers import DataOptions, read
+from windlass.data.sides import SideOptions
 
 
 @pytest.fixture
@@ -93,6 +94,14 @@ def test_examining_is_never_strict_and_nothing_is_read_twice(train: Path) -> Non
     report = examine([train], DataOptions(strict=True))
     assert not report.refused
     assert report == survey([read(train)])
+
+
+def test_a_label_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("a\tgood\nb\t\x1b[2Jbad\n" * 9, encoding="utf-8")
+    report = examine([path], DataOptions(), None, SideOptions(target="label")).render()
+    assert "\\x1b[2Jbad 9 (50%)" in report
+    assert "\x1b" not in report
 
 
 def test_assumptions_are_told(tmp_path: Path) -> None:

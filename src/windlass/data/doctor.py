@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from windlass.core.errors import visible
 from windlass.core.wording import counted
 from windlass.data import findings
 from windlass.data.examples import Example, Place, Value, as_text
@@ -149,7 +150,7 @@ class Report:
 def _shares(symbols: Mapping[str, int], most: int = 8) -> str:
     """How often each label occurs, the most frequent first."""
     whole, ordered = sum(symbols.values()), Counter(symbols).most_common()
-    told = ", ".join(f"{name} {count:,} ({count / whole:.0%})" for name, count in ordered[:most])
+    told = ", ".join(f"{visible(name)} {count:,} ({count / whole:.0%})" for name, count in ordered[:most])
     return f"{told}, and {len(ordered) - most} more" if len(ordered) > most else told
 
 
