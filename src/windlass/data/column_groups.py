@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from windlass.data.sniff import is_number
 
@@ -46,6 +46,29 @@ def group(columns: Sequence[tuple[int, str | None]]) -> str:
         else:
             runs.append([number])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def spread(groups: Mapping[str, Sequence[int | str]]) -> dict[str, int | str]:
+    """The columns of all groups, each as a part of its own.
+
+    >>> spread({"source": ["x", "y"], "target": [3]})
+    {'source 0': 'x', 'source 1': 'y', 'target 0': 3}
+    """
+    return {f"{part} {n}": column for part, group in groups.items() for n, column in enumerate(group)}
+
+
+def gathered(
+    cells: Mapping[str, object],
+    groups: Mapping[str, Sequence[int | str]],
+    join: Callable[[Sequence[object]], object],
+) -> dict[str, object]:
+    """The cells of `spread` columns by part again; those of several columns are joined.
+
+    >>> gathered({"source 0": "1", "source 1": "2", "target 0": "a"}, {"source": [1, 2], "target": [3]}, joined)
+    {'source': [1.0, 2.0], 'target': 'a'}
+    """
+    own = {part: [cells[f"{part} {n}"] for n in range(len(group))] for part, group in groups.items()}
+    return {part: join(each) if len(each) > 1 else each[0] for part, each in own.items()}
 
 
 def joined(cells: Sequence[object]) -> object:

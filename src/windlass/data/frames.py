@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.errors import DataError, nearest
-from windlass.data.column_groups import columns_of, joined
+from windlass.data.column_groups import columns_of, gathered, joined, spread
 
 Row = tuple[object, ...]
 Columns = Mapping[str, int | str | None]
@@ -230,29 +230,17 @@ def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator
     """
     found, names = pick_columns(frame, columns, name), frame.names or ()
     groups = {part: columns_of(c, names) for part, c in found.items()}
-    groups = {part: group for part, group in groups.items() if len(group) > 1}
-    if groups:
-        yield from _joining(frame, found, groups, name)
+    if any(len(group) > 1 for group in groups.values()):
+        yield from (gathered(row, groups, joined) for row in read_columns(frame, spread(groups), name))
         return
     places = {part: c - 1 if isinstance(c, int) else names.index(c) for part, c in found.items()}
     in_order = list(places.values()) == list(range(len(places)))
-    joined = {part: n for n, part in enumerate(part for part in places if part != "second")}
+    as_one = {part: n for n, part in enumerate(part for part in places if part != "second")}
     for number, row in enumerate(frame.rows, 1):
-        wanted = joined if "second" in places and len(row) == len(joined) else places
+        wanted = as_one if "second" in places and len(row) == len(as_one) else places
         if len(row) <= max(wanted.values()) or (frame.names is None and in_order and len(row) > len(wanted)):
             raise DataError(f"{name} row {number} {_misfit(row, places)}")
         yield {part: row[place] for part, place in wanted.items()}
-
-
-def _joining(
-    frame: Frame, columns: Columns, groups: Mapping[str, Sequence[int | str]], name: str
-) -> Iterator[dict[str, object]]:
-    """`read_columns` where a part is several columns."""
-    each = {f"{part} {n}": column for part, group in groups.items() for n, column in enumerate(group)}
-    single = {part: column for part, column in columns.items() if part not in groups}
-    for row in read_columns(frame, {**single, **each}, name):
-        vectors = {part: joined([row[f"{part} {n}"] for n in range(len(group))]) for part, group in groups.items()}
-        yield {part: vectors.get(part, row.get(part)) for part in columns}
 
 
 def _misfit(row: Row, places: Mapping[str, int]) -> str:

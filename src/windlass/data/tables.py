@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.core.errors import DataError, WindlassError, nearest
 from windlass.core.serialise import read_json
-from windlass.data.column_groups import columns_of, joined
+from windlass.data.column_groups import columns_of, gathered, joined, spread
 from windlass.data.files import STDIN, existing, lines, opened, undecoded
 from windlass.data.findings import Finding, Findings
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
@@ -135,10 +135,8 @@ def _joining(opened: Sheet) -> Sheet:
         if all(len(group) == 1 for group in groups.values()):
             yield from opened.read(columns)
             return
-        each = {f"{part} {n}": column for part, group in groups.items() for n, column in enumerate(group)}
-        for line, cells in opened.read(each):
-            parts = {part: [cells[f"{part} {n}"] for n in range(len(group))] for part, group in groups.items()}
-            yield line, {part: own[0] if len(own) == 1 else _one(own) for part, own in parts.items()}
+        for line, cells in opened.read(spread(groups)):
+            yield line, gathered(cells, groups, _one)
 
     return replace(opened, read=read)
 

@@ -1,4 +1,4 @@
-"""Diagnostics of a run, every so many steps: gradients and updates by layer, attention entropy, saturated gates."""
+"""Diagnostics of a run at regular intervals: gradients and updates by layer, attention entropy, saturated gates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SATURATED = 0.95
 VANISHED = 1e-6
 """A layer whose gradient norm is less than this share of the largest does not learn."""
 PERSISTENT = 3
-"""A finding is reported after so many measurements in a row."""
+"""Consecutive measurements that must agree before a finding is reported."""
 LARGE_UPDATE, SMALL_UPDATE = 0.1, 1e-6
 """Ratios of update to weights outside of which the learning rate is wrong; about 0.001 is usual."""
 UNIFORM = 0.98
