@@ -87,3 +87,8 @@ def test_a_healthy_step_is_not_reported():
     healthy = Diagnosis(1, {"low": 0.1, "high": 1.0}, {"head": 1e-3}, 0.6)
     assert not any(diagnostics.findings(healthy, warm=True) for _ in range(5))
     assert math.isfinite(sum(healthy.scalars().values()))
+
+
+def test_a_layer_that_no_output_depends_on_does_not_vanish():
+    diagnostics = Diagnostics(nn.Linear(1, 1))
+    assert not any(diagnostics.findings(Diagnosis(1, {"pool": 0.0, "high": 1.0}, {}), warm=True) for _ in range(5))

@@ -105,7 +105,7 @@ class Diagnostics:
         found: dict[str, str] = {}
         largest = max(diagnosis.gradients.values(), default=0.0)
         for layer, norm in diagnosis.gradients.items():
-            if norm < VANISHED * largest:
+            if 0 < norm < VANISHED * largest:  # exactly 0: no output depends on it, as of attention over one place
                 found[f"vanishing {layer}"] = (
                     f"the gradient vanishes in {layer}: its norm is {norm:.1g}, the largest layer's {largest:.1g}; "
                     "use a cell with gates, fewer layers, or connect: residual"
