@@ -168,11 +168,15 @@ def cut(whole: Data, size: int, task: str, seed: int) -> tuple[Data, Sequence[Ex
 
 
 def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
+    """The row of one run; an empty one where the data has fewer examples than are asked for."""
     task, find, columns = PARTS[name]
     with tempfile.TemporaryDirectory() as scratch:
         content = {"seed": seed, "data": find(Path(scratch)) | columns, "train": {"threads": 1, "processes": 1}}
         recipe = compose(task, None, [content, *map(setting, [*OWN.get(name, []), *settings])])
-        part, scored = cut(read_data(recipe), size, task, seed)
+        whole = read_data(recipe)
+        if len(whole.train) < size and not TASKS[task].language_model:
+            return {}
+        part, scored = cut(whole, size, task, seed)
         observer, began, worked = Notes(), time.perf_counter(), time.process_time()
         outcome = run(recipe, part, out, observer)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
@@ -220,6 +224,7 @@ def main() -> None:
                 if options.measured and not out.with_name(f"{out.name}.row.json").exists():
                     continue
                 rows.append(once(out, partial(measure, name, size, seed, out, options.settings)))
+    rows = [row for row in rows if row]
     for row in rows:
         print(
             f"{row['data']:14} {row['examples']:5} {row['metric']:12} {row['model']:7.2f}"
