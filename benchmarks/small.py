@@ -15,6 +15,7 @@ import argparse
 import gzip
 import json
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -179,6 +180,8 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         part, scored = cut(whole, size, task, seed)
         observer, began, worked = Notes(), time.perf_counter(), time.process_time()
         outcome = run(recipe, part, out, observer)
+    if outcome.fit.reason == "interrupted":
+        sys.exit("stopped")  # a row would be kept as that of a whole run
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     found = evaluate([outcome.bundle], scored).metrics
     if isinstance(outcome.baseline, LanguageBaselines):

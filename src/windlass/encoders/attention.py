@@ -7,11 +7,11 @@ from typing import Literal, Self, final
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.records import Batch, Memory
 from windlass.encoders.base import TokenEncoder, TokenOptions, VocabularySizes
 from windlass.nn import fast
+from windlass.nn.dropout import drop
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.pooling import masked_mean
@@ -116,7 +116,7 @@ class AttentionEncoder(TokenEncoder):
         turn = None
         if self.options.positions == "rotary":
             turn = Rotation.at(torch.arange(x.size(1), device=x.device), self.size // self.options.heads, x)
-        x = F.dropout(x, self.options.dropout, self.training)
+        x = drop(x, self.options.dropout, self.training)
         attention = []
         for layer in self.layers:
             x, weights = layer(x, source.mask, turn, look)

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self, final
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.fitting import Gives, Needs, Term
 from windlass.core.options import Options as BaseOptions
@@ -21,6 +20,7 @@ from windlass.encoders.convolution import ConvolutionEncoder
 from windlass.encoders.text import RecurrentEncoder
 from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
 from windlass.nn.character_encoder import CharacterCNN
+from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding
 from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
@@ -174,4 +174,4 @@ class _Compare(nn.Module):
         return Memory(states, memory.mask, masked_mean(states, memory.mask))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training)

@@ -17,6 +17,7 @@ from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
 from windlass.decoding.search import SearchRequest
 from windlass.heads.base import Head, LossOptions, ensemble_mean, gold, mlp
+from windlass.nn.dropout import drop
 from windlass.nn.pooling import AttentionPooling, PoolOptions
 
 
@@ -48,7 +49,7 @@ class Wide(nn.Module):
         """Of n-grams (B, N): (B, V)."""
         mask = ngrams.mask.to(self.table.dtype)
         share = mask / mask.sum(1, keepdim=True).clamp(min=1).sqrt()
-        weights = nn.functional.dropout(share * self.gain, self.dropout, self.training)
+        weights = drop(share * self.gain, self.dropout, self.training)
         return nn.functional.embedding_bag(ngrams.values, self.table, per_sample_weights=weights, mode="sum")
 
 

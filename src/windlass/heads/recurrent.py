@@ -9,7 +9,6 @@ from typing import Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
@@ -32,6 +31,7 @@ from windlass.heads.running import chunk_inputs
 from windlass.heads.text import Step, TextHead, stack_steps
 from windlass.nn import fast
 from windlass.nn.attention import Attention, Keys
+from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.decoder import FusedDecoder, decode
@@ -295,7 +295,7 @@ class RecurrentDecoder(TextHead):
         if readout.kind == "deep":
             inputs.append(e)
         o = tanh(linear(torch.cat(inputs, dim=-1), self.join.weight))
-        return F.dropout(o, readout.dropout, self.training)
+        return drop(o, readout.dropout, self.training)
 
     def readout(self, step: Step, e: Tensor) -> Tensor:
         """The readouts of steps: those that were fed back, or all at once."""

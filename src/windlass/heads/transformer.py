@@ -9,7 +9,6 @@ from typing import Literal, Self, final
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
@@ -20,6 +19,7 @@ from windlass.heads.copying import CopySource, Gate
 from windlass.heads.options import copying_terms
 from windlass.heads.running import chunk_inputs
 from windlass.heads.text import Step, TextHead
+from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
@@ -223,7 +223,7 @@ class TransformerDecoder(TextHead):
             x = x + sinusoids_at(places, options.size, x)
         elif options.positions == "rotary":
             turn = Rotation.at(places if places.dim() == 1 else places[:, None], options.size // options.heads, x)
-        x = F.dropout(x, options.dropout, self.training)
+        x = drop(x, options.dropout, self.training)
         view, kept, weights = cache.view(T, options.window, e.device), [], None
         for number, layer in enumerate(self.layers):
             memory = source.memory[number] if source.memory else None

@@ -13,10 +13,10 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.options import Options, Part
 from windlass.core.records import CellState
+from windlass.nn.dropout import drop
 from windlass.nn.fast import torch_lstm
 from windlass.nn.fast.onednn import linear
 from windlass.nn.fast.recurrence import Tape, recurrence
@@ -89,7 +89,7 @@ class Cell(Part, nn.Module, ABC):
     def state_weight(self) -> Tensor:
         """U (G, H). In training, with DropConnect at rate `drop` (Wan et al. 2013, Merity et al. 2018): every access
         draws a new mask, so access it once per sequence."""
-        return F.dropout(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
+        return drop(self.weight_h, self.drop) if self.drop and self.training else self.weight_h
 
     def products(self) -> tuple[Product, ...]:
         """The products with the state that a step takes, if there are recurrent weights; made once per sequence."""

@@ -14,6 +14,7 @@ from windlass.core.options import Options as BaseOptions
 from windlass.core.options import Part, named
 from windlass.core.records import Padded
 from windlass.nn.cells import LSTM, CellOptions
+from windlass.nn.dropout import drop
 from windlass.nn.recurrence import Stack, StackOptions
 
 
@@ -45,7 +46,7 @@ class CharacterEncoder(Part, nn.Module, ABC):
         real = words >= 0
         vectors = self.encode(F.embedding(words.clamp(min=0), self.table) * real[..., None], real)
         vectors = vectors * real.any(1, keepdim=True)
-        return F.dropout(vectors[origin].view(B, S, -1), self.dropout, self.training)
+        return drop(vectors[origin].view(B, S, -1), self.dropout, self.training)
 
     @abstractmethod
     def encode(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.options import Options
+from windlass.nn.dropout import drop
 
 
 class ConvolutionOptions(Options):
@@ -69,7 +70,7 @@ class Convolutions(nn.Module):
             assert isinstance(convolutions, nn.ModuleList)
             y = torch.cat([self._convolve(one, x.transpose(1, 2)) for one in convolutions], dim=1).transpose(1, 2)
             y = x + y if number and self.options.connect == "residual" else y
-            x = F.dropout(y, self.options.dropout, self.training) * real
+            x = drop(y, self.options.dropout, self.training) * real
         return x
 
     def _convolve(self, convolution: nn.Module, x: Tensor) -> Tensor:

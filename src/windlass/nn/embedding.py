@@ -15,6 +15,7 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.marks import UNK
 from windlass.core.options import Options, named
+from windlass.nn.dropout import drop
 
 
 class _Embedding(Options):
@@ -128,7 +129,7 @@ class Embedding(nn.Module):
         if self.training and self.word_dropout:
             ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNK)
         vectors = F.embedding(ids, self.table, sparse=self.sparse)
-        return F.dropout(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
+        return drop(vectors if self.scale == 1 else vectors * self.scale, self.dropout, self.training)
 
     def load(self, path: str, words: list[str]) -> int:
         """Fill in the vectors of the words that a file has, as written or else in lower case; return their number."""

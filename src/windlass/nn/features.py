@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Padded
+from windlass.nn.dropout import drop
 
 
 class SpecAugmentOptions(Options):
@@ -90,7 +91,7 @@ class Features(nn.Module):
             x = self.projection(x)
         if options.activation != "none":
             x = torch.relu(x) if options.activation == "relu" else torch.tanh(x)
-        return Padded(F.dropout(x, options.dropout, self.training) * mask[..., None], mask)
+        return Padded(drop(x, options.dropout, self.training) * mask[..., None], mask)
 
 
 def stack_places(x: Tensor, mask: Tensor, k: int) -> tuple[Tensor, Tensor]:

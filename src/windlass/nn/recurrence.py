@@ -9,13 +9,13 @@ from typing import Literal
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from windlass.core.options import Options
 from windlass.core.records import CellState, Record
 from windlass.nn import fast
 from windlass.nn.cell import Cell
 from windlass.nn.cells import LSTM, CellOptions
+from windlass.nn.dropout import drop, drop_mask
 from windlass.nn.fast.stack import InferenceStack
 from windlass.nn.product import Product
 
@@ -217,8 +217,7 @@ class Stack(nn.Module):
         """A mask (B, H) for locked dropout; None without it."""
         if not (self.options.locked and self.training):
             return None
-        keep = 1 - self.options.dropout
-        return like.new_empty(like.size(0), like.size(-1)).bernoulli_(keep).div_(keep)
+        return drop_mask(like, (like.size(0), like.size(-1)), self.options.dropout)
 
     def _drop(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        return F.dropout(y, self.options.dropout, self.training) if mask is None else y * mask
+        return drop(y, self.options.dropout, self.training) if mask is None else y * mask

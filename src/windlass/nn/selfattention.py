@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.nn.attention import masked_softmax
+from windlass.nn.dropout import drop
 from windlass.nn.positions import Rotation
 
 
@@ -45,7 +46,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, dropout: float)
     torch.Size([2, 1, 5, 5])
     """
     weights = masked_softmax(q @ k.transpose(2, 3) / math.sqrt(q.size(-1)), real)
-    return F.dropout(weights, dropout) @ v, weights
+    return drop(weights, dropout) @ v, weights
 
 
 class MultiHead(nn.Module):
@@ -132,7 +133,7 @@ class TransformerLayer(nn.Module):
         return self.add(last, x, self.leave(self._drop(torch.relu(self.enter(self.into(last, x))))))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training)
 
 
 class AttentionLayer(TransformerLayer):

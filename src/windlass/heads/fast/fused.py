@@ -14,6 +14,7 @@ from torch import Tensor
 
 from windlass.nn import fast
 from windlass.nn.attention import Attention
+from windlass.nn.dropout import drop_mask
 from windlass.nn.fast.decoder import FusedDecoder, Layer
 from windlass.nn.fast.onednn import linear
 
@@ -109,4 +110,4 @@ def _mask(e: Tensor, dropout: float, size: int) -> Tensor | None:
     """Dropout masks (T, B, size), drawn anew for every step; None without dropout."""
     if not dropout:
         return None
-    return e.new_empty(e.size(1), e.size(0), size).bernoulli_(1 - dropout).div_(1 - dropout)
+    return drop_mask(e, (e.size(1), e.size(0), size), dropout)

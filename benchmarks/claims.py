@@ -1,0 +1,402 @@
+"""What the decks claim of a model, measured on real data: each claim an experiment in which one part differs.
+
+    python benchmarks/claims.py --runs runs/claims                              all, train and score on dev
+    python benchmarks/claims.py --runs runs/claims --only stacks scores         some of them
+    python benchmarks/claims.py --runs runs/claims --seeds 1 2 3
+    python benchmarks/claims.py --runs runs/claims --test                       score the same models on test, once
+
+The task's own recipe, made shorter where the table below says so, on one thread. Pronunciation is that of three
+languages of SIGMORPHON 2020; scores are means over them. Finished runs are kept, and a stopped run goes on. Every claim
+has its table of its own in RUNS/CLAIM/comparison.md; the results of all go to benchmarks/results/claims.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from common import RESULTS, data, load, report, spread
+from document import prepare
+from translate import CONTEXTS, pair
+
+from windlass.comparing.candidates import Candidate, assign_groups
+from windlass.comparing.compare import run_all
+from windlass.data.trees import Tree
+from windlass.recipe import compose, setting
+
+LANGUAGES = ("geo", "gre", "lit")
+
+
+@dataclass(frozen=True)
+class Files:
+    """One set of data: what the recipe's `data` says, and a file for the test."""
+
+    data: dict[str, Any]
+    test: str
+
+
+def _pronunciation(runs: Path) -> list[Files]:
+    root = data("g2p/sigmorphon2020")
+    return [
+        Files(
+            {"train": [str(root / f"train/{name}_train.tsv")], "dev": str(root / f"dev/{name}_dev.tsv")},
+            str(root / f"test/{name}_test.tsv"),
+        )
+        for name in LANGUAGES
+    ]
+
+
+def _letters(runs: Path) -> list[Files]:
+    """The same words, phonemes without spaces between them: one vocabulary for both sides."""
+    root, folder = data("g2p/sigmorphon2020"), runs / "letters"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name in LANGUAGES:
+        paths = {part: folder / f"{name}_{part}.tsv" for part in ("train", "dev", "test")}
+        for part, path in paths.items():
+            lines = (root / part / f"{name}_{part}.tsv").read_text(encoding="utf-8").splitlines()
+            path.write_text("".join(f"{line.replace(' ', '')}\n" for line in lines), encoding="utf-8")
+        files = {"train": [str(paths["train"])], "dev": str(paths["dev"]), "header": "no"}
+        made.append(Files(files, str(paths["test"])))
+    return made
+
+
+def _questions(runs: Path) -> list[Files]:
+    root = data("classification/trec6")
+    return [Files({"train": [str(root / "TREC.train.all.gz")], "format": "labelled"}, str(root / "TREC.test.all.gz"))]
+
+
+def _english(runs: Path) -> list[Files]:
+    train, dev, test = (
+        str(data("tagging/UD_English-EWT") / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "dev", "test")
+    )
+    return [Files({"train": [train], "dev": dev}, test)]
+
+
+def _german(runs: Path) -> list[Files]:
+    return [Files({"train": [pair("train")], "dev": pair("val")}, pair("test_2016_flickr"))]
+
+
+def _posts(runs: Path) -> list[Files]:
+    folder = runs / "20news"
+    if not (folder / "test.jsonl").exists():
+        prepare(folder, words=300)
+    return [Files({"train": [str(folder / "train.jsonl")]}, str(folder / "test.jsonl"))]
+
+
+def _entailed(runs: Path) -> list[Files]:
+    """Premise and hypothesis of the entailed pairs of SICK."""
+    folder, names = runs / "sick", {"train": "train", "dev": "trial", "test": "test_annotated"}
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, name in names.items():
+        with gzip.open(data("entailment/sick") / f"SICK_{name}.txt.gz", "rt", encoding="utf-8") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        text = "".join(f"{row[1]}\t{row[2]}\n" for row in rows if row[4] == "ENTAILMENT")
+        (folder / f"{part}.tsv").write_text(text, encoding="utf-8")
+    files = {"train": [str(folder / "train.tsv")], "dev": str(folder / "dev.tsv"), "header": "no"}
+    return [Files(files, str(folder / "test.tsv"))]
+
+
+def _treebank(runs: Path) -> list[Files]:
+    """The dependency trees of UD English-EWT as constituents; sentences with crossing arcs are left out."""
+    folder = runs / "treebank"
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "dev", "test"):
+        with gzip.open(data("tagging/UD_English-EWT") / f"en_ewt-ud-{part}.conllu.gz", "rt", encoding="utf-8") as file:
+            trees = [constituents(sentence) for sentence in sentences(file)]
+        (folder / f"{part}.trees").write_text("".join(f"{tree}\n" for tree in trees if tree), encoding="utf-8")
+    return [
+        Files({"train": [str(folder / "train.trees")], "dev": str(folder / "dev.trees")}, str(folder / "test.trees"))
+    ]
+
+
+def sentences(lines: Iterator[str]) -> Iterator[list[list[str]]]:
+    """The words of each sentence of a CoNLL-U file, as columns."""
+    words: list[list[str]] = []
+    for line in lines:
+        columns = line.rstrip("\n").split("\t")
+        if columns[0].isdigit():
+            words.append(columns)
+        elif not line.strip() and words:
+            yield words
+            words = []
+
+
+def constituents(words: list[list[str]]) -> Tree | None:
+    """A dependency tree as constituents: a word with its dependents is one, labelled by its relation.
+
+    None where arcs cross, so that a word and all that depends on it are not next to each other.
+
+    >>> words = [["1", "Dogs", "", "NOUN", "", "", "2", "nsubj"], ["2", "bark", "", "VERB", "", "", "0", "root"]]
+    >>> print(constituents(words))
+    (root (NOUN Dogs) (VERB bark))
+    """
+    below: dict[int, list[int]] = {place: [] for place in range(len(words) + 1)}
+    for place, columns in enumerate(words, 1):
+        below[int(columns[6])].append(place)
+
+    def build(place: int) -> tuple[Tree, list[int]]:
+        columns = words[place - 1]
+        tag = Tree(columns[3], (columns[1].replace("(", "-LRB-").replace(")", "-RRB-"),))
+        parts = sorted([(place, tag, [place]), *((each, *build(each)) for each in below[place])], key=lambda p: p[2][0])
+        covered = [each for part in parts for each in part[2]]
+        children = tuple(part[1] for part in parts)
+        return (tag if len(parts) == 1 else Tree(columns[7].partition(":")[0], children)), covered
+
+    tree, covered = build(below[0][0])
+    return tree if covered == list(range(1, len(words) + 1)) else None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Recipes that differ in one thing, and what the decks say of it."""
+
+    says: str
+    task: str
+    files: Callable[[Path], list[Files]]
+    arms: dict[str, tuple[str, ...]]
+    common: tuple[str, ...] = ()
+
+
+def both(*settings: str) -> tuple[str, ...]:
+    """For encoder and decoder alike."""
+    return tuple(f"model.{side}.{each}" for side in ("encoder", "decoder") for each in settings)
+
+
+G2P = ("train.epochs=25", "train.auto=[]")
+ATTENTION = "model.decoder.context={{kind: attention, query: previous, score: {}}}"
+PREFIX = ("model.encoder=prefix", "vocabulary=joint", "model.decoder.context=none", "model.decoder.start=zeros")
+ALONE = ("model.head.svm=null", "model.head.wide=null", "source.ngrams=0", "source.sparse=[]")
+SELF = "{{kind: attention, size: {0}, hidden: {1}, layers: {2}, positions: rotary, dropout: 0.3, {3}}}"
+CONVOLUTION = "{{kind: convolution, widths: [3], layers: {2}, connect: residual, size: {0}, dropout: 0.3, {3}}}"
+WORDS = "embedding: {kind: learned, size: 128, dropout: 0.5, spread: 0.1, blank: 0.1}"
+SHARED = "embedding: {kind: learned, size: 256, dropout: 0.3}"
+CLAIMS = {
+    "stacks": Claim(
+        "deeper is better, and residual and highway connections make it trainable",
+        "pronounce",
+        _pronunciation,
+        {
+            "1 layer": (),
+            "2 layers": both("layers=2"),
+            "3 layers": both("layers=3"),
+            "3 layers, residual": both("layers=3", "connect=residual"),
+            "3 layers, highway": both("layers=3", "connect=highway"),
+        },
+        G2P,
+    ),
+    "cells": Claim(
+        "gates keep what a vanilla RNN forgets; a leaky cell is a running average",
+        "pronounce",
+        _pronunciation,
+        {cell: both(f"cell={cell}") for cell in ("lstm", "gru", "rnn")}
+        | {"leaky": ("model.encoder.cell=leaky",), "leaky, both sides": both("cell=leaky")},
+        G2P,
+    ),
+    "start": Claim(
+        "s_0 may be zeros, learned, or the summary of the source",
+        "pronounce",
+        _pronunciation,
+        {
+            "zeros": ("model.encoder.start=zeros", "model.decoder.start=zeros"),
+            "learned": ("model.encoder.start=learned", "model.decoder.start=learned"),
+            "summary": ("model.encoder.start=zeros", "model.decoder.start=summary"),
+        },
+        G2P,
+    ),
+    "delayed": Claim(
+        "one network may read the source and then write, with and without its last output; two are better",
+        "text",
+        _letters,
+        {
+            "attention": (),
+            "encoder and decoder, no attention": ("model.decoder.context=none", "model.decoder.start=summary"),
+            "encoder and decoder, no feedback": ("model.decoder.feedback=false", "model.decoder.readout=state"),
+            "one network": PREFIX,
+            "one network, no feedback": (*PREFIX, "model.decoder.feedback=false", "model.decoder.readout=state"),
+        },
+        G2P,
+    ),
+    "scores": Claim(
+        "any function of query and key may be the score",
+        "pronounce",
+        _pronunciation,
+        {
+            "additive": (ATTENTION.format("{kind: additive, size: 128}"),),
+            "mlp": (ATTENTION.format("{kind: mlp, size: 128}"),),
+            "dot": (ATTENTION.format("{kind: dot, keys: 128}"),),
+            "scaled dot": (ATTENTION.format("{kind: scaled_dot, keys: 128}"),),
+            "bilinear": (ATTENTION.format("bilinear"),),
+            "cosine": (ATTENTION.format("{kind: cosine, keys: 128}"),),
+        },
+        G2P,
+    ),
+    "sampling": Claim(
+        "training on one's own outputs closes the gap between training and use",
+        "pronounce",
+        _pronunciation,
+        {
+            "teacher forcing": (),
+            "scheduled sampling to 0.1": ("train.sampling={kind: linear, first: 0, last: 0.1, epochs: 15}",),
+            "scheduled sampling to 0.3": ("train.sampling={kind: linear, first: 0, last: 0.3, epochs: 15}",),
+        },
+        G2P,
+    ),
+    "optimisers": Claim(
+        "momentum and a rate of its own for every weight train faster than plain descent",
+        "pronounce",
+        _pronunciation,
+        {
+            "Adam, 0.003": (),
+            "SGD with momentum, 0.03": ("train.optimiser={kind: sgd, lr: 0.03, momentum: 0.9}",),
+            "SGD with momentum, 0.1": ("train.optimiser={kind: sgd, lr: 0.1, momentum: 0.9}",),
+            "SGD with momentum, 0.3": ("train.optimiser={kind: sgd, lr: 0.3, momentum: 0.9}",),
+            "SGD, 1.0": ("train.optimiser={kind: sgd, lr: 1.0, momentum: 0}",),
+        },
+        G2P,
+    ),
+    "questions": Claim(
+        "self-attention and convolution encode a sequence too",
+        "classify",
+        _questions,
+        {
+            "recurrent": (),
+            "self-attention": (f"model.encoder={SELF.format(128, 256, 2, WORDS)}",),
+            "convolution": (f"model.encoder={CONVOLUTION.format(128, 0, 3, WORDS)}",),
+        },
+        ALONE,
+    ),
+    "tags": Claim(
+        "self-attention and convolution encode a sequence too",
+        "tag",
+        _english,
+        {
+            "recurrent": (),
+            "self-attention": (f"model.encoder={SELF.format(192, 384, 2, WORDS + ', spelling: recurrent')}",),
+            "convolution": (f"model.encoder={CONVOLUTION.format(192, 0, 3, WORDS + ', spelling: recurrent')}",),
+        },
+        ("train.epochs=5", "train.auto=[]"),
+    ),
+    "translation": Claim(
+        "self-attention and convolution encode a sequence too",
+        "translate",
+        _german,
+        {
+            "recurrent": (),
+            "self-attention": (f"model.encoder={SELF.format(256, 512, 3, SHARED)}",),
+            "convolution": (f"model.encoder={CONVOLUTION.format(256, 0, 4, SHARED)}",),
+        },
+        ("model.decoder.size=256", "train.epochs=5", "train.auto=[]", "search=greedy"),
+    ),
+    "documents": Claim(
+        "attention over words and sentences is better than the last states of a hierarchical RNN",
+        "classify-document",
+        _posts,
+        {
+            "attention at both levels (HAN)": (),
+            "last states at both levels": ("model.encoder.words.pool=summary", "model.head.pool=summary"),
+            "mean at both levels": ("model.encoder.words.pool=mean", "model.head.pool=mean"),
+        },
+        ("source.most_sentences=null", "train.epochs=4", "train.auto=[]"),
+    ),
+    "hypothesis": Claim(
+        "a hypothesis can be written from its premise",
+        "summarise",
+        _entailed,
+        {
+            name: ("model.decoder.copying=false", *(f"model.decoder.{key}={value}" for key, value in over.items()))
+            for name, over in CONTEXTS.items()
+        }
+        | {"attention and copying": ()},
+        ("loss.coverage=0",),
+    ),
+    "trees": Claim(
+        "a tree can be written like a sentence",
+        "parse",
+        _treebank,
+        {
+            "attention": (),
+            "no attention": ("model.decoder.context=none", "model.decoder.start=summary"),
+        },
+        ("train.epochs=8", "train.auto=[]", "search=greedy"),
+    ),
+}
+
+
+def candidates(claim: Claim, runs: Path, test: bool, settings: list[str]) -> list[Candidate]:
+    """Every arm on every set of data."""
+    usual = {"train": {"threads": 1, "processes": 1}}
+    return assign_groups(
+        [
+            Candidate(
+                name,
+                compose(
+                    claim.task, None, [{"data": files.data}, usual, *map(setting, [*claim.common, *arm, *settings])]
+                ),
+                test=files.test if test else None,
+            )
+            for files in claim.files(runs)
+            for name, arm in claim.arms.items()
+        ]
+    )
+
+
+def rows(name: str, found: Any) -> list[dict[str, Any]]:
+    """A row for each arm: means over the sets of data, then mean and deviation over seeds."""
+    made = []
+    for arm in dict.fromkeys(trial.name for trial in found.trials):
+        own = [trial for trial in found.trials if trial.name == arm]
+        seeds = sorted({trial.seed for trial in own})
+        row: dict[str, Any] = {"claim": name, "arm": arm, "metric": own[0].metric, "seeds": len(seeds)}
+        for part in ("dev", "test"):
+            if all(getattr(trial, part) for trial in own):
+                row[part] = spread(
+                    [
+                        {m: fmean(getattr(t, part)[m] for t in own if t.seed == seed) for m in getattr(own[0], part)}
+                        for seed in seeds
+                    ]
+                )
+        made.append(
+            row | {"parameters": own[0].parameters, "minutes": round(fmean(trial.seconds for trial in own) / 60, 2)}
+        )
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
+    parser.add_argument("--only", nargs="+", choices=list(CLAIMS), default=list(CLAIMS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--test", action="store_true", help="score on test and write the result")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    path = RESULTS / "claims.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    for name in options.only:
+        before = load()
+        named = candidates(CLAIMS[name], options.runs, options.test, options.settings)
+        found = run_all(named, options.seeds, options.runs / name, options.jobs)
+        made = [row | {"load": before} for row in rows(name, found)]
+        for row in made:
+            part = row["test" if options.test else "dev"][row["metric"]]
+            print(
+                f"{name:12} {row['arm']:36} {row['metric']:10} {part['mean']:7.2f} ± {part['deviation']:.2f}"
+                f"  {row['parameters'] / 1e6:.2f} M  {row['minutes']:.1f} min",
+                flush=True,
+            )
+        kept = [row for row in kept if row["claim"] != name] + made
+        if options.test:
+            report("claims", {"rows": kept, "says": {each: claim.says for each, claim in CLAIMS.items()}})
+
+
+if __name__ == "__main__":
+    main()
