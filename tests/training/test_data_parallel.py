@@ -17,6 +17,7 @@ from windlass.core.weights import weights
 from windlass.data.loader import Loader
 from windlass.experiment.data import as_data
 from windlass.experiment.run import fit_sides, run, training_loader
+from windlass.nn.fast.precision import precision
 from windlass.recipe import Recipe, compose
 from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch
 from windlass.training.observe import Silent
@@ -83,6 +84,23 @@ def test_shards_sum_to_the_gradients_of_the_whole_batch(setup):
     assert float(found.terms["nll"]) == pytest.approx(float(single.terms["nll"]), rel=1e-5)
     for name, p in bundle.model.named_parameters():
         assert torch.allclose(p.grad, expected[name], atol=1e-6), name
+
+
+def test_workers_have_the_precision_of_the_run(setup):
+    bundle, loader, parallel = setup
+    batch = next(loader.epoch(0))
+    with precision("bfloat16"):
+        SingleProcess(bundle.model)(batch, 0.0, 0)
+        expected = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
+        parallel(batch, 0.0, 0)
+    mixed = {name: p.grad.clone() for name, p in bundle.model.named_parameters()}
+    parallel(batch, 0.0, 0)
+    for name, gradient in expected.items():
+        assert torch.allclose(mixed[name], gradient, rtol=0.05, atol=0.02 * float(gradient.abs().max())), name
+    worker = parallel.worker_gradients[0]["head.output.weight"].clone()
+    with precision("bfloat16"):
+        parallel(batch, 0.0, 0)
+    assert not torch.equal(parallel.worker_gradients[0]["head.output.weight"], worker)
 
 
 def test_a_worker_sees_weight_updates(setup):

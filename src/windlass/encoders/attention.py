@@ -14,6 +14,7 @@ from windlass.nn import fast
 from windlass.nn.dropout import drop
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
+from windlass.nn.linear import Linear
 from windlass.nn.pooling import masked_mean
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
 from windlass.nn.recurrence import BidirectionalOptions, Stack
@@ -79,7 +80,7 @@ class AttentionEncoder(TokenEncoder):
         if options.below is not None:
             self.below = Stack(width, options.below, options.below.bidirectional)
             width = self.below.size
-        self.fit = nn.Linear(width, self.size, bias=False) if width != self.size else nn.Identity()
+        self.fit = Linear(width, self.size, bias=False) if width != self.size else nn.Identity()
         self.positions = LearnedPositions(options.longest or 512, self.size) if options.positions == "learned" else None
         self.layers = nn.ModuleList(
             AttentionLayer(self.size, options.heads, options.hidden, options.norm, options.dropout)

@@ -22,6 +22,7 @@ from windlass.nn.attention import Attention, AttentionOptions, ScaledDot
 from windlass.nn.character_encoder import CharacterCNN
 from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding
+from windlass.nn.linear import Linear
 from windlass.nn.pooling import masked_mean
 from windlass.nn.recurrence import BidirectionalOptions, Stack
 
@@ -148,7 +149,7 @@ class _Compare(nn.Module):
     def __init__(self, size: int, options: CompareOptions):
         super().__init__()
         self.attend = Attention(options.score, size, size)
-        self.layer = nn.Linear(4 * size, options.size)
+        self.layer = Linear(4 * size, options.size)
         self.dropout = options.dropout
         self.stack: Stack | None = None
         self.size = options.size

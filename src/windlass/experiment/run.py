@@ -15,7 +15,7 @@ from torch import nn
 from windlass.baseline import AnyBaseline, best_baseline, save_baseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
 from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
-from windlass.core.errors import DataError, TrainingError, WindlassError
+from windlass.core.errors import DataError, RecipeError, TrainingError, WindlassError
 from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
@@ -35,6 +35,7 @@ from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
 from windlass.metrics import higher_is_better
 from windlass.nn.embedding import Embedding, Vectors, words_of
+from windlass.nn.fast.precision import pays
 from windlass.recipe import Recipe, merge, parse
 from windlass.tasks import TASKS, Task
 from windlass.training.checkpoint import flatten
@@ -359,6 +360,8 @@ def _scaled(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundl
 def _count_processes(bundle: Bundle, loader: Loader | Running, out: Path, note: Note, resume: bool, device: str) -> int:
     """Estimate the run and choose its number of processes; a resumed run keeps its own."""
     options, path = bundle.recipe.train, out / "training" / "processes.json"
+    if options.precision == "bfloat16" and not pays(device):
+        raise RecipeError("train.precision: bfloat16: this machine has no instructions for it; set float32")
     if resume and options.processes == "auto" and path.is_file():
         return int(_recorded(path, "processes", int, "delete it, and their number is chosen anew"))
     expected = estimate(bundle.model, loader, options, device)

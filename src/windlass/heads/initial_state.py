@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from windlass.core.records import CellState, Memory
 from windlass.nn.cell import Cell
+from windlass.nn.linear import Linear
 
 
 class InitialState(nn.Module):
@@ -46,13 +47,13 @@ class InitialState(nn.Module):
         if kind == "learned":
             self.states = nn.Parameter(torch.randn(layers, parts, size) * 0.1)
         elif kind == "summary" and memory_size != size:
-            self.bridges = nn.ModuleList(nn.Sequential(nn.Linear(memory_size, size), nn.Tanh()) for _ in range(layers))
+            self.bridges = nn.ModuleList(nn.Sequential(Linear(memory_size, size), nn.Tanh()) for _ in range(layers))
         elif kind == "final":
             # The upper layers of a deeper decoder start from the encoder's last layer.
             self.sources = [min(layer, len(final_sizes) - 1) for layer in range(layers)]
             self.bridges = nn.ModuleList(
                 nn.ModuleList(
-                    nn.Identity() if width == size else nn.Linear(width, size)
+                    nn.Identity() if width == size else Linear(width, size)
                     for width in final_sizes[s][cell.unread :][: parts - cell.unread] or final_sizes[s][-1:]
                 )
                 for s in self.sources

@@ -23,6 +23,7 @@ from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
+from windlass.nn.linear import Linear
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids_at
 from windlass.nn.selfattention import check_heads
 from windlass.nn.transformer import Cache, DecoderLayer
@@ -167,7 +168,7 @@ class TransformerDecoder(TextHead):
         self.options, self.prefix = options, prefix
         self.embedding: Embedding = embedding or options.embedding.build(vocabulary)
         width, size = self.embedding.size, options.size
-        self.fit = nn.Linear(width, size, bias=False) if width != size else nn.Identity()
+        self.fit = Linear(width, size, bias=False) if width != size else nn.Identity()
         self.positions: LearnedPositions | None = None
         if options.positions == "learned":
             self.positions = LearnedPositions(options.longest or 512, size, "target", "model.decoder")

@@ -14,6 +14,7 @@ from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.options import Options
 from windlass.core.records import Padded
 from windlass.nn.dropout import drop
+from windlass.nn.linear import Linear
 
 
 class SpecAugmentOptions(Options):
@@ -75,7 +76,7 @@ class Features(nn.Module):
         self.options = options
         width = numbers * options.stack
         self.norm = nn.LayerNorm(width) if options.norm else None
-        self.projection = None if options.size is None else nn.Linear(width, options.size)
+        self.projection = None if options.size is None else Linear(width, options.size)
         self.size = options.size or width
 
     def forward(self, source: Padded) -> Padded:

@@ -17,6 +17,7 @@ from windlass.nn.cell import Cell
 from windlass.nn.cells import LSTM, CellOptions
 from windlass.nn.dropout import drop, drop_mask
 from windlass.nn.fast.stack import InferenceStack
+from windlass.nn.linear import Linear
 from windlass.nn.product import Product
 
 
@@ -148,7 +149,7 @@ class Stack(nn.Module):
         self.cells = _cells(options.cell.build(w, options.size) for w in widths)
         self.backward_cells = _cells(options.cell.build(w, options.size) for w in widths if bidirectional)
         self.gates = nn.ModuleList(
-            nn.Linear(self.size, self.size) for _ in range(options.layers - 1) if options.connect == "highway"
+            Linear(self.size, self.size) for _ in range(options.layers - 1) if options.connect == "highway"
         )
         shape = (2 if bidirectional else 1, options.layers, self.first.parts, options.size)
         self.start = nn.Parameter(torch.randn(shape) * 0.1) if learned_start else None

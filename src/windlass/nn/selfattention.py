@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from windlass.nn.attention import masked_softmax
 from windlass.nn.dropout import drop
+from windlass.nn.linear import Linear
 from windlass.nn.positions import Rotation
 
 
@@ -59,8 +60,8 @@ class MultiHead(nn.Module):
     def __init__(self, size: int, heads: int, dropout: float = 0.0):
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.project = nn.Linear(size, 3 * size, bias=False)  # W_Q, W_K, W_V stacked
-        self.out = nn.Linear(size, size)
+        self.project = Linear(size, 3 * size, bias=False)  # W_Q, W_K, W_V stacked
+        self.out = Linear(size, size)
         nn.init.xavier_uniform_(self.project.weight)
 
 
@@ -114,7 +115,7 @@ class TransformerLayer(nn.Module):
 
     def with_feed_forward(self, size: int, hidden: int, sublayers: int) -> None:
         """Add the feed-forward network, and the norm of each of its sublayers."""
-        self.enter, self.leave = nn.Linear(size, hidden), nn.Linear(hidden, size)
+        self.enter, self.leave = Linear(size, hidden), Linear(hidden, size)
         self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(sublayers))
 
     def into(self, sublayer: int, x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import CellState, Record
+from windlass.nn.linear import Linear
 from windlass.nn.positions import Rotation
 from windlass.nn.selfattention import MultiHead, TransformerLayer, attend, split_heads
 
@@ -139,9 +140,9 @@ class CrossAttention(nn.Module):
     def __init__(self, size: int, memory_size: int, heads: int, dropout: float = 0.0):
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.query = nn.Linear(size, size, bias=False)
-        self.memory = nn.Linear(memory_size, 2 * size, bias=False)  # W_K, W_V stacked
-        self.out = nn.Linear(size, size)
+        self.query = Linear(size, size, bias=False)
+        self.memory = Linear(memory_size, 2 * size, bias=False)  # W_K, W_V stacked
+        self.out = Linear(size, size)
         nn.init.xavier_uniform_(self.query.weight)
         nn.init.xavier_uniform_(self.memory.weight)
 

@@ -200,6 +200,9 @@ class TrainOptions(Options):
     patience: int = Field(10, ge=0, description="early stopping after N evaluations without improvement; 0: never")
     average: AverageOptions = Field(NoAverage(), description="weight averaging, for evaluation and the saved model")
     sampling: SamplingOptions = Field(NoSampling(), description="scheduled sampling")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of matrix products in training; bfloat16: mixed precision, where the processor has it"
+    )
     bpe_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of BPE merges left out, anew in every epoch (Provilkov et al. 2020)"
     )

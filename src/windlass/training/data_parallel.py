@@ -29,6 +29,7 @@ from windlass.core.records import Batch, Carry, Padded, Record, Scored
 from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
 from windlass.nn.fast.onednn import prepare_training
+from windlass.nn.fast.precision import mixed, precision
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class DataParallel:
         busy = self.workers[: len(shards) - 1]
         try:
             for worker, shard in zip(busy, shards[1:], strict=True):
-                header = json.dumps({"sampling_prob": sampling_prob, "step": step}).encode()
+                header = json.dumps({"sampling_prob": sampling_prob, "step": step, "mixed": mixed()}).encode()
                 _send(worker.stdin, len(header).to_bytes(8, "little") + header + serialise(shard))
         except BrokenPipeError:
             raise TrainingError("a worker process has died: resume with --set train.processes=1") from None
@@ -257,7 +258,8 @@ class DataParallel:
             size = int.from_bytes(content[:8], "little")
             header, shard = json.loads(content[8 : 8 + size]), deserialise(content[8 + size :])
             torch.manual_seed((config["seed"] * 1_000_003 + header["step"]) * 64 + rank)
-            scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
+            with precision("bfloat16" if header["mixed"] else "float32"):
+                scored = compute_gradients(shard.batch, header["sampling_prob"], header["step"], shard.carry)
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     if name in gradients and parameter.grad is not None:

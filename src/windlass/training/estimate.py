@@ -18,6 +18,7 @@ from windlass.core.records import Batch
 from windlass.core.weights import clone_tensors, set_weights, weights
 from windlass.core.wording import counted
 from windlass.data.loader import Loader
+from windlass.nn.fast.precision import precision
 from windlass.recipe.train import TrainOptions
 from windlass.training.data_parallel import SingleProcess, available_cores, gradient_workers
 from windlass.training.loop import BatchLoader
@@ -81,7 +82,7 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
     count = len(sizes)
     sampling_prob = options.sampling.probability(count * options.epochs // 2, options.epochs / 2)
     model.to(device)
-    with _preserve(model):
+    with _preserve(model), precision(options.precision):
         model.train()
         numbers = [sizes.index(max(sizes)), *_probe_batches(count)]
         largest, *probes = (next(loader.epoch(0, start=n)).to(device) for n in numbers)
@@ -171,7 +172,8 @@ def choose_processes(
         return 1
     if options.optimiser.sparse_updates:  # workers return dense gradients
         return 1
-    speedup = _speedup(bundle.model, loader, folder, count, bundle.recipe.seed)
+    with precision(options.precision):
+        speedup = _speedup(bundle.model, loader, folder, count, bundle.recipe.seed)
     chosen = count if speedup >= MIN_SPEEDUP else 1
     note(
         f"{count} processes of one thread are {speedup:.2f} times as fast as one process of {count} threads: "

@@ -23,6 +23,7 @@ from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
 from windlass.nn.fast.onednn import prepare_training
+from windlass.nn.fast.precision import precision
 from windlass.recipe.train import TrainOptions
 from windlass.training.average import build_average
 from windlass.training.checkpoint import Checkpoint, changes, checkpoints, load_newest, save
@@ -253,7 +254,8 @@ class Trainer:
         sampling_prob = options.sampling.probability(state.step, self._epochs_done())
         lr = options.optimiser.lr
         state.rate = options.schedule.rate(lr, state.step + 1, state.epoch, self.total_steps, state.plateau)
-        scored = self.gradients(batch, sampling_prob, state.step, self.carry)
+        with precision(options.precision):
+            scored = self.gradients(batch, sampling_prob, state.step, self.carry)
         diagnosed = options.diagnostics is not None and (state.step + 1) % options.diagnostics == 0
         if diagnosed:
             self.diagnostics.before()

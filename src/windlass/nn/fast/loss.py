@@ -14,7 +14,8 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from windlass.nn.copying import mixed_logprob
-from windlass.nn.fast.onednn import matmul, usable
+from windlass.nn.fast.onednn import matmul, usable, weight_gradient
+from windlass.nn.fast.precision import mixed
 
 BLOCK = 2**21
 """Logits that are held at once: 8 MB, which stay in the cache while they become gradients."""
@@ -107,8 +108,17 @@ def _output_blocks(
             d_bias.add_(p.sum(0), alpha=share)  # while p is in the cache: the products below read the whole weight
             scratch[n:wide] = 0
             torch.mul(matmul(scratch[:wide], weight.t())[:n], share, out=d_readout[block])
-            d_weight.addmm_(p.t(), x, beta=1 if start else 0, alpha=share)
+            _add_product(d_weight, p, x, share, first=not start)
     return loss, nll, gradients
+
+
+def _add_product(d_weight: Tensor, gradient: Tensor, x: Tensor, share: float, first: bool) -> None:
+    """Add a block's gradient of the weight; the first block's overwrites what was there."""
+    if mixed():
+        product = weight_gradient(gradient, x)
+        torch.mul(product, share, out=d_weight) if first else d_weight.add_(product, alpha=share)
+    else:
+        d_weight.addmm_(gradient.t(), x, beta=0 if first else 1, alpha=share)
 
 
 def _up(number: int, unit: int) -> int:
@@ -168,7 +178,7 @@ def _copy_blocks(
             logp -= smoothing / V
         logp.scatter_add_(1, y, -r[:, None])
         d_readout[block] = matmul(logp, weight.t())
-        d_weight.addmm_(logp.t(), x)
+        _add_product(d_weight, logp, x, 1.0, first=not start)
         d_bias += logp.sum(0)
     loss = (1 - smoothing) * nll + smoothing * smooth
     return loss, nll, None if gradients is None else (*gradients, d_gate, d_share)

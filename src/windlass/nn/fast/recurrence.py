@@ -16,7 +16,7 @@ from torch.autograd import Function
 
 from windlass.core.records import CellState
 from windlass.nn.fast.activation import tanh, tanh_
-from windlass.nn.fast.onednn import FixedWeight
+from windlass.nn.fast.onednn import FixedWeight, weight_gradient
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.default
@@ -83,7 +83,7 @@ def outer(gradient: Tensor, x: Tensor) -> Tensor:
     >>> outer(torch.ones(5, 2, 3), torch.ones(5, 2, 4)).shape
     torch.Size([3, 4])
     """
-    return gradient.flatten(0, 1).t() @ x.flatten(0, 1)
+    return weight_gradient(gradient.flatten(0, 1), x.flatten(0, 1))
 
 
 @final
@@ -221,11 +221,7 @@ class GruTape(Tape):
 
     def d_weight(self, earlier: Tensor) -> Tensor:
         """Two products for all steps."""
-        two = 2 * self.H
-        gradient = earlier.new_empty(3 * self.H, earlier.size(2))
-        torch.mm(self.dx[..., :two].flatten(0, 1).t(), earlier.flatten(0, 1), out=gradient[:two])
-        torch.mm(self.d_inner.flatten(0, 1).t(), earlier.flatten(0, 1), out=gradient[two:])
-        return gradient
+        return torch.cat([outer(self.dx[..., : 2 * self.H], earlier), outer(self.d_inner, earlier)])
 
     def d_bias(self) -> Tensor:
         """The sum over all steps."""

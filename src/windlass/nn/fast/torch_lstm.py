@@ -14,6 +14,7 @@ from torch import Tensor
 
 from windlass.core.records import CellState
 from windlass.nn.fast import onednn
+from windlass.nn.fast.precision import mixed
 from windlass.nn.fast.recurrence import LstmTape
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 SATURATE = 1e6
 """Added to a gate's input, it saturates the gate to the last bit."""
 
-NARROW, LONG = 200, 32
+NARROW, NARROW_MIXED, LONG = 200, 160, 32
 """Up to NARROW units it always pays. Wider layers copy large weights and gain little: they need LONG steps without
-padding, as in running text."""
+padding, as in running text. In mixed precision it pays up to NARROW_MIXED units: it multiplies in float32."""
 
 
 def suits(cell: Cell, x: Tensor, real: Tensor | None = None, reverse_from_state: bool = False) -> bool:
@@ -39,7 +40,7 @@ def suits(cell: Cell, x: Tensor, real: Tensor | None = None, reverse_from_state:
     return (
         cell.tape is LstmTape
         and onednn.usable(x)
-        and (cell.size <= NARROW or (real is None and x.size(0) >= LONG))
+        and (cell.size <= (NARROW_MIXED if mixed() else NARROW) or (not mixed() and real is None and x.size(0) >= LONG))
         and (real is None or (not reverse_from_state and bool((real[1:] <= real[:-1]).all())))
     )
 
