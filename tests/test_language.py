@@ -84,6 +84,26 @@ def test_evaluation_is_the_sum_of_what_score_says_of_every_token(folder):
     assert set(found["baselines"]) == {"6-gram", "window of 8"}
 
 
+def test_dynamic_evaluation_learns_from_the_text_and_leaves_the_model_alone(folder):
+    path = folder / "new.txt"
+    path.write_text("a dog ran to a dog and a dog ran on.\n" * 12)
+    before = (folder / "model" / "weights.safetensors").read_bytes()
+    plain, learned = (
+        json.loads(windlass("evaluate", folder / "model", path, "--json", *flags).out)
+        for flags in ((), ("--dynamic", "0.003"))
+    )
+    assert learned["metrics"]["nats"] < plain["metrics"]["nats"] - 0.1
+    assert learned["baselines"] == plain["baselines"]
+    assert (plain["dynamic"], learned["dynamic"]) == (None, 0.003)
+    assert (folder / "model" / "weights.safetensors").read_bytes() == before
+    model = api.load(folder / "model")
+    assert round(model.evaluate(path, dynamic=0.003).metrics["nats"], 3) == round(learned["metrics"]["nats"], 3)
+    assert model.evaluate(path).metrics["nats"] > learned["metrics"]["nats"]
+    assert (
+        "one row: leave out --rows" in windlass("evaluate", folder / "model", path, "--dynamic", "1", "--rows", "2").err
+    )
+
+
 def test_generate_goes_on_after_a_prompt_and_the_same_seed_writes_the_same(folder):
     first, again, other = (
         windlass("generate", folder / "model", "--prompt", "the cat", "--length", "30", "--seed", seed)

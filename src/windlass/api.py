@@ -169,10 +169,14 @@ class Trained:
         source: Column = None,
         target: Column = None,
         second: Column = None,
+        dynamic: float | None = None,
     ) -> Evaluation:
-        """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning."""
+        """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning.
+
+        A language model of running text may go on learning from what it has scored: `dynamic` is the rate.
+        """
         bundles, examples = self._examples(data, source, target, second)
-        return evaluate(bundles, examples, search)
+        return evaluate(bundles, examples, search, dynamic=dynamic)
 
     def attention_report(
         self,

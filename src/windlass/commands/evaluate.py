@@ -44,6 +44,15 @@ def evaluate_command(
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="language model: split the text into N rows, which is faster")
     ] = None,
+    dynamic: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            min=1e-9,
+            max=1,
+            help="language model: learn from the text that was scored, at this rate, such as 0.0003",
+        ),
+    ] = None,
     attention: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="compare attention with leave-one-out importance on N examples"),
@@ -78,11 +87,14 @@ def evaluate_command(
                 "a language model is evaluated by likelihood, with no search and no confusion matrix: leave these "
                 "options out"
             )
-        _evaluate_texts(folder, bundles, read_file(first, file, over).examples, rows or 1, json_)
+        if dynamic is not None and rows is not None:
+            raise WindlassError("--dynamic reads the text in one row: leave out --rows")
+        _evaluate_texts(folder, bundles, read_file(first, file, over).examples, rows or 1, dynamic, json_)
         return
     options = search_from_flags(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
-    if rows is not None:
-        raise WindlassError("--rows is for a language model: leave it out")
+    for name, flag in {"--rows": rows, "--dynamic": dynamic}.items():
+        if flag is not None:
+            raise WindlassError(f"{name} is for a language model: leave it out")
     if confusion is not None and first.task.target not in ("label", "tags"):
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
     bundles, examples = prepare_sources(bundles, read_file(first, file, over).examples, say)
@@ -143,7 +155,9 @@ def evaluate_command(
         print(line)
 
 
-def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, json_: bool) -> None:
+def _evaluate_texts(
+    folder: Path, bundles: list[Bundle], examples: Sequence[Example], rows: int, dynamic: float | None, json_: bool
+) -> None:
     """Print the likelihood of texts under a language model, beside its baselines."""
     from windlass.baseline.language import LanguageBaselines, language_metrics
     from windlass.baseline.verdict import advise, judge
@@ -153,7 +167,7 @@ def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Exam
     from windlass.metrics.likelihood import format_metric
 
     started = perf_counter()
-    result = evaluate(bundles, examples, rows=rows)
+    result = evaluate(bundles, examples, rows=rows, dynamic=dynamic)
     first, texts = bundles[0], [e.target for e in examples]
     baselines = LanguageBaselines.load(folder)
     beside = {} if baselines is None else language_metrics(baselines, first, texts)
@@ -169,11 +183,12 @@ def _evaluate_texts(folder: Path, bundles: list[Bundle], examples: Sequence[Exam
         "unknown": ids.count(UNK),
         "seconds": round(perf_counter() - started, 2),
         "rows": rows,
+        "dynamic": dynamic,
     }
     if json_:
         print(json.dumps(content, ensure_ascii=False))
         return
-    each = {"model": result.metrics, **beside}
+    each = {"model" if dynamic is None else "model, dynamic": result.metrics, **beside}
     cells = [[name, *(format_metric(*item) for item in scores.items())] for name, scores in each.items()]
     for line in table(["", *result.metrics], cells):
         print(line)

@@ -31,11 +31,16 @@ class Evaluation:
 
 
 def evaluate(
-    bundles: Sequence[Bundle], examples: Sequence[Example], options: SearchOptions | None = None, rows: int = ROWS
+    bundles: Sequence[Bundle],
+    examples: Sequence[Example],
+    options: SearchOptions | None = None,
+    rows: int = ROWS,
+    dynamic: float | None = None,
 ) -> Evaluation:
     """Predict and compare with the references; rows with the same source are one example if the task allows several.
 
-    A language model is scored on the texts instead, running text split into `rows`.
+    A language model is scored on the texts instead, running text split into `rows`, or in one, with `dynamic` as the
+    rate of dynamic evaluation.
 
     >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
@@ -48,7 +53,9 @@ def evaluate(
     if task.language_model and examples:
         if options is not None:
             raise RecipeError("search options have no use: a language model is evaluated by likelihood; leave them out")
-        return Evaluation(text_metrics(bundles, [e.target for e in examples], rows), len(examples), ())
+        return Evaluation(text_metrics(bundles, [e.target for e in examples], rows, dynamic), len(examples), ())
+    if dynamic is not None:
+        raise RecipeError("dynamic evaluation is for language models of running text: leave it out")
     questions = group(examples) if task.multi_reference else list(examples)
     if not questions:
         raise DataError("no examples to evaluate on")

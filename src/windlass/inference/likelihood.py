@@ -20,6 +20,7 @@ from windlass.data.sides.text import TextTarget
 from windlass.data.tokens import TextOptions
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
+from windlass.inference.dynamic import dynamic_logprobs
 from windlass.metrics.likelihood import likelihood
 from windlass.recipe import compose, setting
 
@@ -30,11 +31,12 @@ BURN_IN = 256
 _LOGITS = 4_000_000  # in memory at once
 
 
-def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1) -> Tensor:
+def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1, dynamic: float | None = None) -> Tensor:
     """Return the log probability of every token of a running text (N,); the state is carried through the text.
 
     More `rows` are faster: every token is still scored once, after a burn-in of the tokens before its row.
-    Several bundles are an ensemble: the mean of their probabilities.
+    Several bundles are an ensemble: the mean of their probabilities. `dynamic` is the rate of dynamic evaluation, which
+    reads the text as one row.
 
     >>> bundle = tiny_lm()
     >>> logprobs([bundle], bundle.sides.tokenizer.encode("abcab")).shape
@@ -43,6 +45,8 @@ def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1) -> Te
     count = len(ids)
     if not count:
         return torch.zeros(0, dtype=torch.float64)
+    if dynamic is not None:
+        return _mean_probability(torch.stack([dynamic_logprobs(bundle, ids, dynamic) for bundle in bundles]))
     rows = max(1, min(rows, count // (4 * BURN_IN)))
     width = -(-count // rows)
     starts = [max(0, row * width - (BURN_IN if row else 0)) for row in range(rows)]
@@ -58,7 +62,12 @@ def _ensemble_logprobs(bundles: Sequence[Bundle], sequences: Sequence[Sequence[i
     values = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in sequences])
     mask = torch.arange(longest) < torch.tensor([len(ids) for ids in sequences])[:, None]
     each = torch.stack([_force(bundle, values, mask) for bundle in bundles])  # (models, B, T)
-    return torch.logsumexp(each, 0) - math.log(len(bundles))
+    return _mean_probability(each)
+
+
+def _mean_probability(each: Tensor) -> Tensor:
+    """The log of the mean probability over models."""
+    return torch.logsumexp(each, 0) - math.log(len(each))
 
 
 @torch.no_grad()
@@ -75,7 +84,9 @@ def _force(bundle: Bundle, values: Tensor, mask: Tensor) -> Tensor:
     return torch.cat(chunks, 1)
 
 
-def token_logprobs(bundles: Sequence[Bundle], texts: Sequence[str], rows: int = 1) -> list[tuple[list[int], Tensor]]:
+def token_logprobs(
+    bundles: Sequence[Bundle], texts: Sequence[str], rows: int = 1, dynamic: float | None = None
+) -> list[tuple[list[int], Tensor]]:
     """Return the ids of every text and their log probabilities; a model of lines is scored on the end mark too.
 
     >>> bundle = tiny_lm()
@@ -88,7 +99,9 @@ def token_logprobs(bundles: Sequence[Bundle], texts: Sequence[str], rows: int = 
     running = bundles[0].recipe.train.chunk is not None
     encoded = encode_texts(bundles[0].sides, texts, running)
     if running:
-        return [(ids, logprobs(bundles, ids, rows)) for ids in encoded]
+        return [(ids, logprobs(bundles, ids, rows, dynamic)) for ids in encoded]
+    if dynamic is not None:
+        raise DataError("dynamic evaluation is for running text, and this model reads lines: leave it out")
     scored: list[tuple[list[int], Tensor]] = [([], torch.zeros(0))] * len(encoded)
     order = sorted(range(len(encoded)), key=lambda n: len(encoded[n]))
     for batch in _batches(order, encoded, len(tokenizer)):
@@ -110,13 +123,15 @@ def _batches(order: Sequence[int], lines: Sequence[Sequence[int]], vocabulary: i
         yield batch
 
 
-def text_metrics(bundles: Sequence[Bundle], texts: Sequence[str], rows: int = ROWS) -> dict[str, float]:
+def text_metrics(
+    bundles: Sequence[Bundle], texts: Sequence[str], rows: int = ROWS, dynamic: float | None = None
+) -> dict[str, float]:
     """Return nats per token, perplexity and bits per character of texts; every token counts once.
 
     >>> sorted(text_metrics([tiny_lm()], ["abcabc"]))
     ['bpc', 'nats', 'perplexity']
     """
-    scored = token_logprobs(bundles, texts, rows)
+    scored = token_logprobs(bundles, texts, rows, dynamic)
     total = float(sum(logp.sum() for _, logp in scored))
     return logprob_metrics(bundles[0], texts, total, sum(len(ids) for ids, _ in scored))
 
