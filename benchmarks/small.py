@@ -16,7 +16,6 @@ import gzip
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -171,15 +170,16 @@ def cut(whole: Data, size: int, task: str, seed: int) -> tuple[Data, Sequence[Ex
 def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
     """The row of one run; an empty one where the data has fewer examples than are asked for."""
     task, find, columns = PARTS[name]
-    with tempfile.TemporaryDirectory() as scratch:
-        content = {"seed": seed, "data": find(Path(scratch)) | columns, "train": {"threads": 1, "processes": 1}}
-        recipe = compose(task, None, [content, *map(setting, [*OWN.get(name, []), *settings])])
-        whole = read_data(recipe)
-        if len(whole.train) < size and not TASKS[task].language_model:
-            return {}
-        part, scored = cut(whole, size, task, seed)
-        observer, began, worked = Notes(), time.perf_counter(), time.process_time()
-        outcome = run(recipe, part, out, observer)
+    scratch = out.parent / "data" / name
+    scratch.mkdir(parents=True, exist_ok=True)
+    content = {"seed": seed, "data": find(scratch) | columns, "train": {"threads": 1, "processes": 1}}
+    recipe = compose(task, None, [content, *map(setting, [*OWN.get(name, []), *settings])])
+    whole = read_data(recipe)
+    if len(whole.train) < size and not TASKS[task].language_model:
+        return {}
+    part, scored = cut(whole, size, task, seed)
+    observer, began, worked = Notes(), time.perf_counter(), time.process_time()
+    outcome = run(recipe, part, out, observer)
     if outcome.fit.reason == "interrupted":
         sys.exit("stopped")  # a row would be kept as that of a whole run
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
