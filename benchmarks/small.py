@@ -227,7 +227,7 @@ def main() -> None:
                 if options.measured and not out.with_name(f"{out.name}.row.json").exists():
                     continue
                 rows.append(once(out, partial(measure, name, size, seed, out, options.settings)))
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if "data" in row]
     for row in rows:
         print(
             f"{row['data']:14} {row['examples']:5} {row['metric']:12} {row['model']:7.2f}"
