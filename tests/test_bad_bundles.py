@@ -202,6 +202,16 @@ def test_sides_that_cannot_be_used_are_refused(copy: Callable[[str], Path], case
     told(lambda: Bundle.load(folder), str(folder))
 
 
+def test_sides_with_other_options_than_the_recipe_are_refused(copy: Callable[[str], Path]) -> None:
+    folder = copy("classify")
+
+    def change(content: Any) -> None:
+        content["source"]["options"]["ngrams"] = 5
+
+    with_json(folder, "codecs.json", change)
+    told(lambda: Bundle.load(folder), "codecs.json and recipe.yaml belong to different models")
+
+
 def test_a_recipe_beyond_the_memory_is_refused(copy: Callable[[str], Path]) -> None:
     folder = copy("pronounce")
     text = (folder / "recipe.yaml").read_text()
