@@ -179,16 +179,19 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         return {}
     part, scored = cut(whole, size, task, seed)
     observer, began, worked = Notes(), time.perf_counter(), time.process_time()
-    outcome = run(recipe, part, out, observer)
+    outcome = run(recipe, part, out, observer, resume=(out / "training").is_dir())
     if outcome.fit.reason == "interrupted":
         sys.exit("stopped")  # a row would be kept as that of a whole run
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
+    if cpu_seconds < outcome.fit.seconds / 4:  # it had been trained before
+        seconds = cpu_seconds = outcome.fit.seconds
     found = evaluate([outcome.bundle], scored).metrics
     if isinstance(outcome.baseline, LanguageBaselines):
         baseline = language_metrics(outcome.baseline, outcome.bundle, [e.target for e in scored])[outcome.baseline.name]
     else:
         baseline = baseline_metrics(outcome.baseline, task, scored)
     metric = outcome.bundle.task.metric
+    metric = metric if metric in baseline else outcome.bundle.task.output_metric
     return {
         "data": name,
         "examples": size,
