@@ -202,14 +202,15 @@ def test_sides_that_cannot_be_used_are_refused(copy: Callable[[str], Path], case
     told(lambda: Bundle.load(folder), str(folder))
 
 
-def test_sides_with_other_options_than_the_recipe_are_refused(copy: Callable[[str], Path]) -> None:
-    folder = copy("classify")
+def test_sides_without_what_the_head_reads_are_refused(tmp_path: Path) -> None:
+    pairs = [("a cat sat", "x"), ("the dog ran", "y")] * 10
+    windlass.fit(pairs, pairs[:4], task="classify", settings={"train.epochs": 1}, quiet=True).save(tmp_path / "saved")
 
     def change(content: Any) -> None:
-        content["source"]["options"]["ngrams"] = 5
+        content["source"]["options"]["ngrams"] = 0
 
-    with_json(folder, "codecs.json", change)
-    told(lambda: Bundle.load(folder), "codecs.json and recipe.yaml belong to different models")
+    with_json(tmp_path / "saved", "codecs.json", change)
+    assert "set source.ngrams" in refused("predict", tmp_path / "saved", stdin=b"a cat\n")
 
 
 def test_a_recipe_beyond_the_memory_is_refused(copy: Callable[[str], Path]) -> None:

@@ -31,7 +31,7 @@ from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import set_weights, weights
-from windlass.data.sides import Sides
+from windlass.data.sides import SideOptions, Sides
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
@@ -276,7 +276,8 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
         sides = Sides.from_json(content)
     except BundleError as error:
         raise BundleError(f"{folder / 'codecs.json'}: {error}") from None
-    if (sides.source.options, sides.target.options) != (recipe.source, recipe.target):
+    expected = SideOptions(source=recipe.source, target=recipe.target)
+    if (type(sides.source), type(sides.target)) != (expected.source_side, expected.target_side):
         raise BundleError(f"{folder}: codecs.json and recipe.yaml belong to different models: restore them")
     return recipe, sides
 

@@ -225,7 +225,7 @@ def test_weights_that_are_left_out_are_left_out_of_every_layer_of_a_fused_decode
     for share in (0.0, 0.5):
         model = made({**decoder, "cell": {"kind": cell, "drop": share}})
         with monkeypatch.context() as patch:
-            patch.setattr("windlass.nn.cells.F.dropout", without)
+            patch.setattr("windlass.nn.cell.drop", without)
             assert same(model, batch, monkeypatch)
             right[share] = model(batch).mean
     assert right[0.0] != right[0.5]

@@ -13,7 +13,7 @@ from torch import Tensor
 from windlass.core.fitting import Needs, Refuses, Term
 from windlass.core.records import Batch, Hypothesis, Memory
 from windlass.heads.base import Wiring
-from windlass.heads.pooled import PooledHead, PooledHeadOptions, WideOptions
+from windlass.heads.pooled import PooledHead, PooledHeadOptions, WideOptions, extra_input
 from windlass.heads.svm import SvmOptions
 from windlass.nn.loss import cross_entropy
 
@@ -76,7 +76,7 @@ class LabelHead(PooledHead):
         """
         logits, weights = self.logits(memory, batch)
         if self.svm is not None and batch is not None and not self.training:
-            logits = logits + self.svm(batch.inputs["sparse"])
+            logits = logits + self.svm(extra_input(batch, "sparse"))
         return torch.log_softmax(logits, dim=-1), weights
 
     def loss(self, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, dict[str, Tensor]]:

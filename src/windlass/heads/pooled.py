@@ -32,6 +32,18 @@ class WideOptions(Options):
     gain: float = Field(10.0, gt=0, description="factor of its weights: the larger, the faster they are learned")
 
 
+def extra_input(batch: Batch, name: str) -> Padded:
+    """What a head reads of a source beside its tokens.
+
+    >>> extra_input(Batch({}, None, torch.arange(1)), "ngrams")
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: this model reads ngrams of its source, and there are none: set source.ngrams
+    """
+    if name not in batch.inputs:
+        raise RecipeError(f"this model reads {name} of its source, and there are none: set source.{name}")
+    return batch.inputs[name]
+
+
 class Wide(nn.Module):
     """gain / sqrt(N) * sum of W_n over the N n-grams of a text; W begins at 0.
 
@@ -108,7 +120,7 @@ class PooledHead(Head):
             vector = torch.cat([u, v, (u - v).abs(), u * v], dim=-1)
         output = self.output(vector)
         if self.wide is not None and batch is not None:
-            output = output + self.wide(batch.inputs["ngrams"])
+            output = output + self.wide(extra_input(batch, "ngrams"))
         return output, weights
 
     def forward(self, memory: Memory, batch: Batch | None = None) -> tuple[Tensor, Tensor | None]:
