@@ -53,11 +53,13 @@ def dynamic_logprobs(bundle: Bundle, ids: Sequence[int], rate: float) -> Tensor:
         batch = chunk_of(values, mask, begin, min(len(ids), begin + CHUNK)).to(bundle.device)
         with torch.enable_grad():
             logp, after = force_chunk(head, batch, carry)
-            gradients = torch.autograd.grad(-logp.mean(), weights)
+            gradients = torch.autograd.grad(-logp.mean(), weights, allow_unused=True)
         carry = after.map(Tensor.detach)
         found.append(logp.detach()[0].cpu().double())
         with torch.no_grad():
             for weight, start, square, gradient in zip(weights, trained, squares, gradients, strict=True):
+                if gradient is None:  # as of an initial state, behind the first chunk
+                    continue
                 square.lerp_(gradient * gradient, 1 / number)
                 weight.addcdiv_(gradient, square.sqrt().add_(TINY), value=-rate).lerp_(start, DECAY)
     return torch.cat(found)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from windlass.nn.fast.precision import mixed
+from windlass.nn.fast.precision import mixed, pays
 from windlass.nn.fast.switch import enabled
 
 _CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
@@ -30,7 +30,7 @@ def usable(tensor: Tensor) -> bool:
     False
     """
     return (
-        tensor.dtype in (torch.float32, torch.bfloat16)
+        (tensor.dtype == torch.float32 or (tensor.dtype == torch.bfloat16 and pays()))
         and tensor.device.type == "cpu"
         and enabled()
         and bool(torch._C._get_mkldnn_enabled())

@@ -2,7 +2,7 @@
 
 bfloat16 has the range of float32 and 8 bits of its fraction. Weights, states, gradients and all sums stay float32; the
 factors of a product are rounded, and so is its result. Processors with instructions for it (AVX-512 BF16, AMX) multiply
-more than twice as fast.
+about twice as fast.
 """
 
 from __future__ import annotations
