@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -44,6 +44,14 @@ def report(name: str, content: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written to {path}")
+
+
+def kept_rows(name: str, rows: list[dict[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows that a result has already, without those that were measured again: alike in the columns `by`."""
+    path = RESULTS / f"{name}.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    again = [[row.get(column) for column in by] for row in rows]
+    return [row for row in before if [row.get(column) for column in by] not in again]
 
 
 def once(out: Path, train: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -5,22 +5,25 @@
     python benchmarks/lm.py --runs runs/lm --test                 score the same models on test, once
     python benchmarks/lm.py --runs runs/two --texts shakespeare --set model.decoder.layers=2 train.epochs=9
     python benchmarks/lm.py --runs runs/two --texts shakespeare --also runs/lm/shakespeare-1 [--test]   two as one
+    python benchmarks/lm.py --runs runs/lm --texts shakespeare --dynamic 0.0001 0.0003 --test   also dynamic evaluation
 
 Splits are contiguous, train, dev and test in the order of the text: tinyshakespeare 90/5/5, War and Peace 80/10/10 of
 its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The
-number of epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes.
+number of epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes. The rate of
+dynamic evaluation is the one of --dynamic that is best on the first 50,000 characters of dev.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, once, report
+from common import data, kept_rows, once, report
 
 from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.bundle import Bundle
@@ -93,6 +96,9 @@ def fitting(recipe: Recipe, minutes: float, scratch: Any) -> Recipe:
     )
 
 
+DYNAMIC_CHARACTERS = 50_000  # of dev, by which the rate of dynamic evaluation is chosen
+
+
 def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
     files = cut(name, options.runs)
     own = {"seed": options.seed, "data": {"train": [str(files[0])], "dev": str(files[1])}}
@@ -100,7 +106,8 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
     texts = read_data(recipe)
     if options.minutes is not None:
         recipe = fitting(recipe, options.minutes, texts)
-    outcome = run(recipe, texts, options.runs / f"{name}-{options.seed}", RichProgress())
+    out = options.runs / f"{name}-{options.seed}"
+    outcome = run(recipe, texts, out, RichProgress(), resume=(out / "training").is_dir())
     assert outcome.dev is not None
     return {
         "text": name,
@@ -108,6 +115,7 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
         "epochs": outcome.fit.epochs,
+        "training_minutes": round(outcome.fit.seconds / 60, 2),
         "settings": [*TEXTS[name][2], *options.settings],
     }
 
@@ -134,6 +142,26 @@ def together(name: str, options: argparse.Namespace, part: int) -> dict[str, flo
     return evaluate(bundles, read_texts(cut(name, options.runs)[part]).examples, rows=options.rows).metrics
 
 
+def dynamic(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Nats on dev for every rate of dynamic evaluation, and without."""
+    bundle = Bundle.load(options.runs / f"{name}-{options.seed}")
+    (example,) = read_texts(cut(name, options.runs)[1]).examples
+    part = [replace(example, targets=(example.target[:DYNAMIC_CHARACTERS],))]
+    found = {}
+    for rate in (None, *options.dynamic):
+        found[str(rate)] = evaluate([bundle], part, rows=1, dynamic=rate).metrics["nats"]
+        print(f"{name}, dynamic evaluation at {rate}: {found[str(rate)]:.4f} on dev", flush=True)
+    best = min(options.dynamic, key=lambda rate: found[str(rate)])
+    return {"dynamic dev": found, "dynamic rate": best}
+
+
+def score_dynamic(row: dict[str, Any], options: argparse.Namespace) -> dict[str, float]:
+    """Figures on test of dynamic evaluation, at the rate that dev chose."""
+    bundle = Bundle.load(options.runs / f"{row['text']}-{options.seed}")
+    examples = read_texts(cut(row["text"], options.runs)[2]).examples
+    return evaluate([bundle], examples, rows=1, dynamic=row["dynamic rate"]).metrics
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
@@ -145,6 +173,7 @@ def main() -> None:
     parser.add_argument(
         "--also", nargs="*", default=[], type=Path, help="bundles to score together with the one trained"
     )
+    parser.add_argument("--dynamic", nargs="*", default=[], type=float, metavar="RATE", help="of dynamic evaluation")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score what was trained on test and write the result")
     options = parser.parse_args()
@@ -156,14 +185,17 @@ def main() -> None:
         if options.also:
             rows[-1] |= {"also": list(map(str, options.also)), "dev together": together(name, options, 1)}
             print(rows[-1]["dev together"], flush=True)
-    report("lm-dev", {"rows": rows})
+        if options.dynamic:
+            rows[-1] |= dynamic(name, options)
     if options.test:
         for row in rows:
             row |= score_test(row["text"], options)
             if options.also:
                 row["test together"] = together(row["text"], options, 2)
+            if options.dynamic:
+                row["dynamic test"] = score_dynamic(row, options)
             print(row, flush=True)
-        report("lm", {"rows": rows})
+        report("lm", {"rows": [*kept_rows("lm", rows, ("text", "settings")), *rows]})
 
 
 if __name__ == "__main__":

@@ -25,17 +25,19 @@ from typing import Any
 import torch
 from answer import questions
 from caption import photos
-from common import data, load, once, report
+from common import data, kept_rows, load, once, report
 from document import prepare
 from sound import files_of
 from video import captions, gestures
 
 from windlass.baseline.language import LanguageBaselines, language_metrics
+from windlass.baseline.verdict import judge
+from windlass.bundle import Bundle
 from windlass.data.examples import Example
 from windlass.demo.grammar import grammar_trees
 from windlass.experiment.data import Data, read_data
 from windlass.experiment.run import baseline_metrics, run
-from windlass.inference.evaluate import evaluate
+from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.metrics import higher_is_better
 from windlass.recipe import compose, setting
 from windlass.tasks import TASKS
@@ -167,6 +169,12 @@ def cut(whole: Data, size: int, task: str, seed: int) -> tuple[Data, Sequence[Ex
     return Data(tuple(train), tuple(held), whole.report), scored
 
 
+def says(bundle: Bundle, found: Evaluation | None, baseline: dict[str, float], name: str) -> str:
+    """What the user is told of a model that is not better than its baseline."""
+    verdict = None if found is None else judge(bundle, found.metrics, baseline, name, found.examples)
+    return "" if verdict is None else verdict.sentence()
+
+
 def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> dict[str, Any]:
     """The row of one run; an empty one where the data has fewer examples than are asked for."""
     task, find, columns = PARTS[name]
@@ -185,7 +193,8 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     if cpu_seconds < outcome.fit.seconds / 4:  # it had been trained before
         seconds = cpu_seconds = outcome.fit.seconds
-    found = evaluate([outcome.bundle], scored).metrics
+    result = evaluate([outcome.bundle], scored)
+    found = result.metrics
     if isinstance(outcome.baseline, LanguageBaselines):
         baseline = language_metrics(outcome.baseline, outcome.bundle, [e.target for e in scored])[outcome.baseline.name]
     else:
@@ -201,6 +210,8 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         "baseline": round(baseline[metric], 2),
         "baseline_name": outcome.baseline.name,
         "better": (found[metric] > baseline[metric]) == higher_is_better(metric),
+        "train_says": says(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name),
+        "evaluate_says": says(outcome.bundle, result, baseline, outcome.baseline.name),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu_seconds, 1),
         "steps": outcome.fit.steps,
@@ -238,6 +249,8 @@ def main() -> None:
             f"  {row['steps']:5} steps, best {row['best_step']}"
         )
     if options.write:
+        rows = [*kept_rows("small", rows, ("data", "examples", "seed")), *rows]
+        rows.sort(key=lambda row: (list(PARTS).index(row["data"]), row["examples"], row["seed"]))
         report("small", {"rows": rows, "settings": options.settings, "load": load()})
 
 

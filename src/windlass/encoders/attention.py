@@ -18,7 +18,7 @@ from windlass.nn.linear import Linear
 from windlass.nn.pooling import masked_mean
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
 from windlass.nn.recurrence import BidirectionalOptions, Stack
-from windlass.nn.selfattention import AttentionLayer, check_heads
+from windlass.nn.selfattention import AttentionLayer, TransformerOptions
 
 
 @final
@@ -38,27 +38,14 @@ class AttentionEncoder(TokenEncoder):
     (torch.Size([2, 3, 4]), torch.Size([2, 4]))
     """
 
-    class Options(TokenOptions):
+    class Options(TransformerOptions, TokenOptions):
         """A self-attention encoder."""
 
         kind: Literal["attention"] = "attention"
-        size: int = Field(256, ge=1, description="size of the states")
-        heads: int = Field(4, ge=1, description="attention heads")
-        hidden: int = Field(512, ge=1, description="units of the feed-forward network")
-        layers: int = Field(2, ge=1, le=100, description="number of layers")
-        positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
-            "sinusoidal", description="position encoding; rotary: in the self-attention, by distance"
-        )
-        longest: int | None = Field(None, ge=1, description="learned positions: the longest source; none: 512")
-        norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
-        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs, attention weights and sublayers")
         below: BidirectionalOptions | None = Field(None, description="a recurrent network below the attention")
 
         @model_validator(mode="after")
         def _fits(self) -> AttentionEncoder.Options:
-            check_heads(self.size, self.heads, self.positions)
-            if self.longest is not None and self.positions != "learned":
-                raise ValueError("longest is for positions: learned: leave it out")
             if self.below is not None and self.positions != "none":
                 raise ValueError("the recurrent network below knows the order: set positions: none")
             return self
@@ -83,7 +70,9 @@ class AttentionEncoder(TokenEncoder):
         self.fit = Linear(width, self.size, bias=False) if width != self.size else nn.Identity()
         self.positions = LearnedPositions(options.longest or 512, self.size) if options.positions == "learned" else None
         self.layers = nn.ModuleList(
-            AttentionLayer(self.size, options.heads, options.hidden, options.norm, options.dropout)
+            AttentionLayer(
+                *(self.size, options.heads, options.hidden, options.norm, options.dropout, options.attention_dropout)
+            )
             for _ in range(options.layers)
         )
         self.last = nn.LayerNorm(self.size) if options.norm == "before" else nn.Identity()

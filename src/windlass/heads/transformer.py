@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from windlass.core.errors import RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
-from windlass.core.options import Options as _Options
 from windlass.core.records import Batch, Carry, CellState, Memory, Record
 from windlass.heads.base import Wiring
 from windlass.heads.copying import CopySource, Gate
@@ -25,7 +24,7 @@ from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.linear import Linear
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids_at
-from windlass.nn.selfattention import check_heads
+from windlass.nn.selfattention import TransformerOptions
 from windlass.nn.transformer import Cache, DecoderLayer
 
 
@@ -67,26 +66,13 @@ class TransformerDecoder(TextHead):
     (torch.Size([2, 10]), torch.Size([2, 5]), 1)
     """
 
-    class Options(_Options):
+    class Options(TransformerOptions):
         """A transformer decoder."""
 
         kind: Literal["transformer"] = "transformer"
         embedding: EmbeddingOptions = Field(Learned(), description="the embedding of the last output")
-        size: int = Field(256, ge=1, description="size of the states")
-        heads: int = Field(4, ge=1, description="attention heads")
-        hidden: int = Field(512, ge=1, description="units of the feed-forward network")
-        layers: int = Field(2, ge=1, le=100, description="number of layers")
-        positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
-            "sinusoidal", description="position encoding; rotary: in the self-attention, by distance"
-        )
-        longest: int | None = Field(None, ge=1, description="learned positions: the longest target; none: 512")
         window: int | None = Field(
             None, ge=1, description="how many tokens back the self-attention sees; none: all; for running text"
-        )
-        norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
-        dropout: float = Field(0.0, ge=0, lt=1, description="on inputs and sublayers")
-        attention_dropout: float = Field(
-            0.0, ge=0, lt=1, description="on attention weights; slow: torch's own attention has none on a CPU"
         )
         context: Literal["attention", "none"] = Field(
             "attention", description="what it sees of the memory; none: nothing, for a language model"
@@ -113,9 +99,6 @@ class TransformerDecoder(TextHead):
 
         @model_validator(mode="after")
         def _fits(self) -> TransformerDecoder.Options:
-            check_heads(self.size, self.heads, self.positions)
-            if self.longest is not None and self.positions != "learned":
-                raise ValueError("longest is for positions: learned: leave it out")
             if self.window is not None and self.positions in ("sinusoidal", "learned"):
                 raise ValueError(f"a window moves on without end, which positions: {self.positions} cannot: use rotary")
             return self

@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from windlass.core.options import Options
 from windlass.nn.attention import masked_softmax
 from windlass.nn.dropout import drop
 from windlass.nn.linear import Linear
 from windlass.nn.positions import Rotation
 
 
-def check_heads(size: int, heads: int, positions: str) -> None:
-    """Raise ValueError if the heads of an attention cannot share its size, or rotary positions turn no pairs.
+class TransformerOptions(Options):
+    """What the encoder and the decoder of a transformer have alike.
 
-    >>> check_heads(8, 3, "none")
+    >>> TransformerOptions(size=8, heads=3)
     Traceback (most recent call last):
-    ValueError: size 8 cannot be shared among 3 heads: change one of them
+    ...
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for TransformerOptions
+      Value error, size 8 cannot be shared among 3 heads: change one of them ...
     """
-    if size % heads:
-        raise ValueError(f"size {size} cannot be shared among {heads} heads: change one of them")
-    if positions == "rotary" and size // heads % 2:
-        raise ValueError(f"positions: rotary needs heads of an even size, not {size // heads}: change size or heads")
+
+    size: int = Field(256, ge=1, description="size of the states")
+    heads: int = Field(4, ge=1, description="attention heads")
+    hidden: int = Field(512, ge=1, description="units of the feed-forward network")
+    layers: int = Field(2, ge=1, le=100, description="number of layers")
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
+        "sinusoidal", description="position encoding; rotary: in the self-attention, by distance"
+    )
+    longest: int | None = Field(None, ge=1, description="learned positions: the longest sequence; none: 512")
+    norm: Literal["before", "after"] = Field("before", description="where the layer norms are; after: as published")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on inputs and sublayers")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="on attention weights; slow: torch's own attention has none on a CPU"
+    )
+
+    @model_validator(mode="after")
+    def _heads_and_positions_fit(self) -> Self:
+        if self.size % self.heads:
+            raise ValueError(f"size {self.size} cannot be shared among {self.heads} heads: change one of them")
+        if self.positions == "rotary" and self.size // self.heads % 2:
+            what = f"positions: rotary needs heads of an even size, not {self.size // self.heads}"
+            raise ValueError(f"{what}: change size or heads")
+        if self.longest is not None and self.positions != "learned":
+            raise ValueError("longest is for positions: learned: leave it out")
+        return self
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -145,9 +170,17 @@ class AttentionLayer(TransformerLayer):
     torch.Size([3, 5, 8])
     """
 
-    def __init__(self, size: int, heads: int, hidden: int, norm: Literal["before", "after"], dropout: float = 0.0):
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        hidden: int,
+        norm: Literal["before", "after"],
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ):
         super().__init__(norm, dropout)
-        self.attend = SelfAttention(size, heads, dropout)
+        self.attend = SelfAttention(size, heads, attention_dropout)
         self.with_feed_forward(size, hidden, sublayers=2)
 
     def forward(
