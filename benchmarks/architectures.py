@@ -8,8 +8,11 @@
 SIGMORPHON 2020 (pronounce, ten languages), Multi30k English to German (translate) and tinyshakespeare (lm). The RNN is
 the task's own recipe; the others get the size that gives as many parameters. With `--equal time`, the number of epochs
 is set so that a run, and with it the fall of the learning rate, ends within the minutes. What is finished is not run
-again, and a run that was stopped goes on. Beside the score: tokens a second in training and outputs a second in
-decoding (of a language model: tokens), both on --threads cores and with the load noted in each row.
+again, and a run that was stopped goes on; rows of the result that are not measured again stay. Beside the score: tokens
+a second in training and outputs a second in decoding (of a language model: tokens), both on --threads cores and with
+the load noted in each row.
+
+With three seeds, ensembles of five are scored too (MIXES), for each language; dev chooses one for all languages.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import Any
 
 import matplotlib as mpl
 import torch
-from common import RESULTS, data, once, report, spread
+from common import RESULTS, data, kept_rows, once, report, spread
 from lm import TEXTS, cut, fitting
 from pronounce import FORMS, PUBLISHED
 from translate import pair
@@ -51,6 +54,13 @@ METRIC = {"pronounce": "wer", "translate": "bleu", "lm": "nats"}
 DROPOUT = {"pronounce": 0.3, "translate": 0.2, "lm": 0.3}
 LAYERS = {"pronounce": 3, "translate": 3, "lm": 4}
 LEARNING = {"pronounce": 0.001, "translate": 0.001, "lm": 0.001}
+MIXES = {
+    "3 rnn, 2 rnn-transformer": {"rnn": 3, "rnn-transformer": 2},
+    "3 rnn, 2 transformer": {"rnn": 3, "transformer": 2},
+    "2 rnn, 2 rnn-transformer, 1 transformer": {"rnn": 2, "rnn-transformer": 2, "transformer": 1},
+    "2 rnn, 1 of each other": {"rnn": 2, "transformer": 1, "rnn-transformer": 1, "mingru": 1},
+}
+"""How many models of each architecture an ensemble of five has, the first seeds of each."""
 SIZES = range(32, 1025, 8)
 """Sizes that are tried; four heads of an even size share each of them."""
 
@@ -205,6 +215,27 @@ def decoding(bundle: Bundle, given: Data) -> float:
     return 1 / min(seconds)
 
 
+def mixed(language: str, runs: Path, test: bool) -> dict[str, Any]:
+    """Error rates of the ensembles on the words of a language."""
+    root, found = data("g2p/sigmorphon2020"), {}
+    parts = {part: read(root / part / f"{language}_{part}.tsv").examples for part in ("dev", "test")[: 1 + test]}
+    for mix, counts in MIXES.items():
+        names = [(name, seed) for name, count in counts.items() for seed in range(1, count + 1)]
+        bundles = [Bundle.load(runs / f"pronounce-{language}-{name}-time-{seed}") for name, seed in names]
+        found[mix] = {part: evaluate(bundles, examples).metrics["wer"] for part, examples in parts.items()}
+    return {"language": language, "ensembles": found}
+
+
+def best_mix(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The mean error rate over languages of the ensemble that is best on dev."""
+    means = {
+        mix: {part: fmean(row["ensembles"][mix][part] for row in rows) for part in rows[0]["ensembles"][mix]}
+        for mix in rows[0]["ensembles"]
+    }
+    best = min(means, key=lambda mix: means[mix]["dev"])
+    return {"best": best, "languages": len(rows), **means[best], "dev of all": {m: means[m]["dev"] for m in means}}
+
+
 def score_test(row: dict[str, Any], out: Path, runs: Path) -> dict[str, float]:
     bundle = Bundle.load(out)
     if row["task"] == "lm":
@@ -304,17 +335,25 @@ def main() -> None:
                             out.with_name(f"{out.name}.test"), partial(score_test, row, out, options.runs)
                         )
                     rows.append(row)
+    ensembles = []
+    if "pronounce" in options.tasks and {1, 2, 3} <= set(options.seeds) and options.equal == "time":
+        for language in options.languages:
+            name = f"ensemble-{language}-{'test' if options.test else 'dev'}"
+            ensembles.append(once(options.runs / name, partial(mixed, language, options.runs, options.test)))
     part = "test" if options.test else "dev"
+    name = "architectures" + ("" if options.equal == "time" else "-epochs")
+    if options.test:
+        rows = [*kept_rows(name, rows, ("task", "language", "architecture", "seed")), *rows]
+        ensembles = [*kept_rows(name, ensembles, ("language",), "ensembles"), *ensembles]
     lines = summary(rows, part)
     print(render(lines))
-    name = "architectures" if options.test else "architectures-dev"
-    name += "" if options.equal == "time" else "-epochs"
-    where = RESULTS if options.test else options.runs
-    draw(lines, where / f"{name}.png")
+    content = {"lines": lines, "rows": rows, "ensembles": ensembles, "settings": options.settings}
+    if ensembles:
+        content["ensemble"] = best_mix(ensembles)
+        print(content["ensemble"])
+    draw(lines, (RESULTS if options.test else options.runs) / f"{name}.png")
     if options.test:
-        report(name, {"lines": lines, "rows": rows, "settings": options.settings})
-    else:
-        (options.runs / f"{name}.json").write_text(json.dumps({"lines": lines, "rows": rows}, indent=1) + "\n")
+        report(name, content)
 
 
 if __name__ == "__main__":

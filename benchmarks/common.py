@@ -46,10 +46,10 @@ def report(name: str, content: dict[str, Any]) -> None:
     print(f"written to {path}")
 
 
-def kept_rows(name: str, rows: list[dict[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+def kept_rows(name: str, rows: list[dict[str, Any]], by: Sequence[str], table: str = "rows") -> list[dict[str, Any]]:
     """The rows that a result has already, without those that were measured again: alike in the columns `by`."""
     path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    before = json.loads(path.read_text(encoding="utf-8"))[table] if path.exists() else []
     again = [[row.get(column) for column in by] for row in rows]
     return [row for row in before if [row.get(column) for column in by] not in again]
 

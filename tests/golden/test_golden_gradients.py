@@ -6,12 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from task_models import task_model
 from windlass import gradients
 from windlass.core.errors import WindlassError
 from windlass.core.options import members
 from windlass.gradients.lstm import _true
+from windlass.gradients.reading import batch_of
+from windlass.gradients.transformer import transformer_jacobians
 from windlass.nn.cells import GRU, LSTM, RNN, CellOptions, Leaky
 from windlass.nn.fast.switch import disabled
+from windlass.nn.positions import Rotation
 from windlass.nn.recurrence import run
 
 CELLS = [options for kind in members(CellOptions).values() for options in kind.tiny()]
@@ -187,3 +191,47 @@ def test_what_vanishes_and_what_explodes_is_said():
 def test_the_four_terms_are_those_of_an_lstm_only():
     with pytest.raises(WindlassError, match="those of an LSTM"):
         gradients.paths(gradients.fresh(GRU.Options(), 4, 9))
+
+
+def small_transformers():
+    table = {"kind": "learned", "size": 6}
+    layers = {"size": 6, "heads": 1, "hidden": 5, "layers": 2, "positions": "rotary", "embedding": table}
+    model = {"encoder": {"kind": "attention", **layers}, "decoder": {"kind": "transformer", **layers}}
+    return task_model("pronounce", model=model)
+
+
+def test_what_reaches_the_inputs_of_transformer_layers_is_measured_like_finite_differences():
+    bundle, value = small_transformers()
+    (name, found, tokens), (other, written, _) = transformer_jacobians(bundle, value, "k a")
+    assert (name, other) == ("encoder", "decoder")
+    encoder = bundle.model.double().eval().encoder
+    x = encoder.embed(batch_of(bundle, value, "k a")[0]).values.detach()
+    everything, turn = torch.ones(1, x.size(1)) > 0, Rotation.at(torch.arange(x.size(1)), 6, x)
+
+    def last(inputs):
+        for layer in encoder.layers:
+            inputs = layer(inputs, everything, turn, True)[0]
+        return inputs[0, -1]
+
+    assert len(found) == len(tokens) == x.size(1)
+    for distance, jacobian in enumerate(found):
+        for unit in range(6):
+            step = torch.zeros_like(x)
+            step[0, -1 - distance, unit] = 1e-6
+            assert ((last(x + step) - last(x - step)) / 2e-6 - jacobian[:, unit]).abs().max() < 1e-6
+    assert len(written) == 3  # the start mark, k and a
+    assert all(jacobian.abs().max() > 1e-6 for jacobian in written)
+
+
+def test_models_show_recurrent_and_transformer_layers_side_by_side():
+    bundle, value = small_transformers()
+    assert [flow.name for flow in gradients.model_distances(bundle, value).flows][:1] == ["encoder"]
+    clipped = gradients.model_distances(bundle, value, "k a", clip=0.01)
+    assert max(max(flow.output) for flow in clipped.flows) == 0.01
+    with pytest.raises(WindlassError, match="--truncate 2 has no use: a transformer has no steps"):
+        gradients.model_distances(bundle, value, truncate=2)
+    table = {"kind": "learned", "size": 6}
+    decoder = {"kind": "transformer", "size": 6, "heads": 1, "hidden": 5, "layers": 1, "embedding": table}
+    bundle, value = task_model("pronounce", model={"decoder": decoder})
+    names = [flow.name for flow in gradients.model_distances(bundle, value, "k a").flows]
+    assert names == ["encoder", "encoder, right to left", "decoder"]

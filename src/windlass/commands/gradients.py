@@ -118,6 +118,7 @@ def _measure(what: str, given: dict[str, Any], folder: Path | None, device: str)
         return [gradients.terms(**common)]
     if what == "scalar":
         return [gradients.scalars(given.get("weight", (0.9, 1.1)), **common)]
+    back = {name: given[name] for name in ("truncate", "clip") if name in given}
     if folder is None:
         named = given.get("cell", ["lstm"] if what == "lstm" else ["rnn", "gru", "lstm", "leaky"])
         readings = _fresh(named, common, given.get("gain", 1.0))
@@ -126,8 +127,9 @@ def _measure(what: str, given: dict[str, Any], folder: Path | None, device: str)
         (bundle,) = load_bundles(folder, None, device)
         if "second" in given and bundle.sides.source.texts < 2:
             raise WindlassError("--second is for a model of pairs, and this one reads one text: leave it out")
+        if what == "distance":
+            return [gradients.model_distances(bundle, value, given.get("target"), **back)]
         readings = gradients.read(bundle, value, given.get("target"))
-    back = {name: given[name] for name in ("truncate", "clip") if name in given}
     longest = max(reading.steps for reading in readings)
     if back.get("truncate", 0) >= longest:
         raise WindlassError(f"--truncate {back['truncate']} has no use: there are only {longest} steps; lower it")

@@ -8,7 +8,7 @@
 """
 
 from windlass.gradients.activations import activations
-from windlass.gradients.distance import distances, flow
+from windlass.gradients.distance import distances, flow, model_distances
 from windlass.gradients.lstm import finite_differences, one_steps, paths
 from windlass.gradients.reading import Reading, fresh, read
 from windlass.gradients.result import Result, Table
@@ -18,5 +18,6 @@ from windlass.gradients.terms import bptt, terms, two_layers, two_step
 
 __all__ = [
     "Reading", "Result", "Table", "activations", "bptt", "distances", "finite_differences", "flow", "fresh",
-    "one_steps", "paths", "read", "scalar", "scalars", "share", "shares", "terms", "two_layers", "two_step",
+    "model_distances", "one_steps", "paths", "read", "scalar", "scalars", "share", "shares", "terms", "two_layers",
+    "two_step",
 ]  # fmt: skip

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
-from windlass.gradients.reading import Reading, spectral_norm
+from windlass.core.wording import counted
+from windlass.data.examples import Value
+from windlass.gradients.reading import ONE_STEP, Reading, read, spectral_norm
 from windlass.gradients.result import COLOURS, Result, Table, chosen, number, style
+from windlass.gradients.transformer import transformer_jacobians, transformer_layers
 from windlass.nn.fast.switch import disabled
+from windlass.nn.recurrence import Stack
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,6 +93,39 @@ def flow(reading: Reading, truncate: int | None = None, clip: float | None = Non
     return Flow(reading.name, output, state, reading.tokens)
 
 
+def model_distances(
+    bundle: Bundle,
+    text: Value,
+    target: str | None = None,
+    truncate: int | None = None,
+    clip: float | None = None,
+) -> Distances:
+    """Measure all recurrent layers of a trained model that read a text, and all transformer layers.
+
+    Of transformer layers it is the norm of d y_T / d x_t, from their last output to their inputs.
+
+    >>> from windlass.inference.likelihood import tiny_lm
+    >>> [flow.name for flow in model_distances(tiny_lm(), "abcab").flows]
+    ['decoder']
+    """
+    transformers = transformer_layers(bundle.model)
+    recurrent = any(isinstance(module, Stack) for module in bundle.model.modules())
+    readings = read(bundle, text, target) if recurrent or not transformers else []
+    longest = max((reading.steps for reading in readings), default=0)
+    if truncate is not None and truncate >= longest:
+        why = f"there are only {longest} steps; lower it" if readings else "a transformer has no steps; leave it out"
+        raise WindlassError(f"--truncate {truncate} has no use: {why}")
+    found = distances(readings, truncate, clip)
+    others = tuple(
+        Flow(name, _norms(jacobians, clip), (), tokens)
+        for name, jacobians, tokens in (transformer_jacobians(bundle, text, target) if transformers else ())
+        if len(jacobians) > 1
+    )
+    if not (flows := (*found.flows, *others)):
+        raise WindlassError(ONE_STEP)
+    return Distances(flows, truncate, clip, bool(others))
+
+
 def _norms(jacobians: Sequence[torch.Tensor], clip: float | None) -> tuple[float, ...]:
     for k, jacobian in enumerate(jacobians):
         if not bool(jacobian.isfinite().all()):
@@ -110,6 +148,7 @@ class Distances(Result):
     flows: tuple[Flow, ...]
     truncate: int | None = None
     clip: float | None = None
+    transformers: bool = False  # whether some of them are transformer layers
 
     def tables(self) -> list[Table]:
         """A row a distance, a column a cell; two for a cell whose state has more than h."""
@@ -129,6 +168,7 @@ class Distances(Result):
             for k in chosen(most)
         ]
         title = "| d h_T / d h_t |, the largest singular value, by the distance T - t"
+        title += "\n(of transformer layers: of their last output with respect to their inputs)" * self.transformers
         headings = ("distance", *(("token",) if tokens else ()), *columns)
         return [Table(title, headings, rows, 2 if tokens else 1)]
 
@@ -185,7 +225,8 @@ def _say(flow: Flow, truncate: int | None) -> str:
     if vanished is not None and vanished <= far:
         return f"{flow.name} vanishes: from {vanished} steps back on, less than 1 % arrives of what does one step back."
     left = number(flow.whole[far])
-    return f"{flow.name} holds: {far} steps back, a factor of {left} arrives ({flow.rate:.3f} a step)."
+    rate = f" ({flow.rate:.3f} a step)" if far > 1 else ""
+    return f"{flow.name} holds: {counted(far, 'step')} back, a factor of {left} arrives{rate}."
 
 
 def distances(readings: Sequence[Reading], truncate: int | None = None, clip: float | None = None) -> Distances:

@@ -24,6 +24,7 @@ from windlass.nn.recurrence import Stack, StackState, run
 
 LONGEST = 200
 """Steps of a text that are read: the work grows with their square."""
+ONE_STEP = "this text is one step long, and no gradient goes back: give a longer one"
 _NUMBERS = 16_000_000  # in memory at once
 
 
@@ -133,7 +134,7 @@ def read(bundle: Bundle, text: Value, target: str | None = None) -> list[Reading
     stacks = {name: module for name, module in model.named_modules() if isinstance(module, Stack)}
     if not stacks:
         raise WindlassError("this model has no recurrent layers: its gradient takes as many steps as it has layers")
-    batch, tokens = _batch(bundle, text, target)
+    batch, tokens = batch_of(bundle, text, target)
     handles = [
         stack.register_forward_hook(lambda _, args, out, name=name: seen.setdefault(name, (args, out[0])) and None)
         for name, stack in stacks.items()
@@ -149,20 +150,30 @@ def read(bundle: Bundle, text: Value, target: str | None = None) -> list[Reading
     reached = torch.autograd.grad(loss, [out for _, out in seen.values()], allow_unused=True)
     readings: list[Reading] = []
     for (name, (args, _)), gradient in zip(seen.items(), reached, strict=True):
-        readings += _layers(_title(name), stacks[name], args, gradient, tokens)
+        readings += _layers(layer_title(name), stacks[name], args, gradient, tokens)
     several = [reading for reading in readings if reading.steps > 1]  # a document may have one sentence
     if not several:
-        raise WindlassError("this text is one step long, and no gradient goes back: give a longer one")
+        raise WindlassError(ONE_STEP)
     return several
 
 
-def _title(name: str) -> str:
-    """`encoder.stack` -> encoder; the head's stack is the decoder."""
+def layer_title(name: str) -> str:
+    """Name a part of a model as a reader would: the head's stack is the decoder.
+
+    >>> layer_title("encoder.stack"), layer_title("head")
+    ('encoder', 'decoder')
+    """
     kept = [part for part in name.split(".") if part != "stack"]
     return " ".join("decoder" if part == "head" else part.replace("_", " ") for part in kept)
 
 
-def _batch(bundle: Bundle, text: Value, target: str | None) -> tuple[Batch, tuple[str, ...]]:
+def batch_of(bundle: Bundle, text: Value, target: str | None) -> tuple[Batch, tuple[str, ...]]:
+    """A text with its target, or the model's own output, as a batch; and the tokens that it reads.
+
+    >>> from windlass.inference.likelihood import tiny_lm
+    >>> batch_of(tiny_lm(), "abc", None)[1]
+    ('<s>', 'a', 'b')
+    """
     sides = bundle.sides
     if bundle.task.language_model:
         if target is not None:
