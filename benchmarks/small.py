@@ -187,11 +187,12 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         return {}
     part, scored = cut(whole, size, task, seed)
     observer, began, worked = Notes(), time.perf_counter(), time.process_time()
-    outcome = run(recipe, part, out, observer, resume=(out / "training").is_dir())
+    begun = (out / "training").is_dir()
+    outcome = run(recipe, part, out, observer, resume=begun)
     if outcome.fit.reason == "interrupted":
         sys.exit("stopped")  # a row would be kept as that of a whole run
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
-    if cpu_seconds < outcome.fit.seconds / 4:  # it had been trained before
+    if begun:  # the time of its first part is known from the run alone
         seconds = cpu_seconds = outcome.fit.seconds
     result = evaluate([outcome.bundle], scored)
     found = result.metrics

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, load, report
+from common import data, kept_rows, load, report
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
@@ -77,13 +77,14 @@ def main() -> None:
     rows = []
     for context in options.contexts:
         out = options.runs / context
-        row = train(out, context, options.minutes, options.settings)
+        row = train(out, context, options.minutes, options.settings) | {"settings": options.settings}
         if options.test:
             row["test"] = score(out)
         rows.append(row)
         print(row, flush=True)
     if options.test:
-        report("translate" if len(rows) == 1 else "translate-contexts", {"rows": rows})
+        name = "translate" if len(rows) == 1 else "translate-contexts"
+        report(name, {"rows": [*kept_rows(name, rows, ("context", "settings")), *rows]})
 
 
 if __name__ == "__main__":

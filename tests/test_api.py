@@ -92,8 +92,14 @@ def test_a_cut_off_output_says_so_and_lacks_the_end(model):
 
 def test_a_blank_text_gives_a_blank_prediction(model):
     blank = model.predict(["", "  "])
-    assert [(p.text, p.answer.tokens, p.attention) for p in blank] == [("", (), None)] * 2
+    assert [(p.text, p.answer.tokens, p.attention, p.confidence) for p in blank] == [("", (), None, None)] * 2
     assert model.predict([]) == []
+
+
+@pytest.mark.parametrize("wrong", [3, None])
+def test_predict_says_that_it_wants_texts(model, wrong):
+    with pytest.raises(DataError, match="give a text, a list of texts, or a data frame"):
+        model.predict(wrong)
 
 
 def test_greedy_search_has_no_second_best(model):

@@ -62,7 +62,7 @@ def test_columns_are_found_by_what_they_hold():
     more = {"label": LABELS * 2, "when": range(32), "some": [f"{text} {n}" for n, text in enumerate(TEXTS * 2)]}
     recipe = fit(pd.DataFrame(more), settings=SMALL | {"train.epochs": 1}).bundle.recipe
     assert (recipe.data.source, recipe.data.target) == ("some", "label")
-    with pytest.raises(DataError, match="give a dev file"):
+    with pytest.raises(DataError, match="train has no rows"):
         windlass.fit(pd.DataFrame({"text": [], "label": []}), task="classify", quiet=True)
 
 
@@ -199,3 +199,28 @@ def test_the_card_escapes_what_it_shows():
     assert "<script>" not in card
     assert "&lt;script&gt;" in card
     assert "http" not in card
+
+
+def test_labels_are_the_same_whether_one_is_missing_or_not():
+    whole, missing = FRAME.astype({"stars": float}), FRAME.astype({"stars": float})
+    missing.loc[3, "stars"] = np.nan
+    for train, test in ((whole, missing), (missing, whole)):
+        model = fit(train)
+        assert sorted(model.bundle.sides.target.symbols) == ["0", "1"]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "skipped 1 blank")
+            assert model.evaluate(test).unknown is None
+
+
+def test_a_chosen_target_leaves_the_same_source_with_a_task_and_without():
+    frame = FRAME.assign(id=[f"TCK-{n}" for n in range(16)]).rename(columns={"id": "ticket"})
+    assert fit(frame, target="stars").bundle.recipe.data.source == "review"
+    two = frame.rename(columns={"review": "Lema"}).assign(Glosa=[text[::-1] for text in TEXTS])
+    with pytest.raises(DataError, match=r"several columns hold text: .*; choose with source=$"):
+        fit(two, target="stars")
+
+
+def test_a_model_that_is_trained_further_reads_its_own_columns(model):
+    more = pd.DataFrame({"text": TEXTS[::-1], "review": TEXTS, "stars": LABELS})
+    further = windlass.fit(more, more, base=model, settings={"train.epochs": 1}, quiet=True)
+    assert (further.bundle.recipe.data.source, further.bundle.recipe.data.target) == ("review", "stars")

@@ -9,7 +9,7 @@ from windlass.bundle import Bundle
 from windlass.experiment.auto import MIN_ROWS, MIN_STEPS, scale_training, suggest_settings
 from windlass.experiment.data import as_data
 from windlass.experiment.run import apply_suggestions, run
-from windlass.recipe import Recipe, compose, setting
+from windlass.recipe import Recipe, compose, recompose, setting
 from windlass.tasks import TASKS
 from windlass.training.observe import Observer
 
@@ -116,7 +116,7 @@ def test_a_run_on_small_data_says_what_it_changed_and_keeps_it_in_its_recipe(tmp
     train = outcome.bundle.recipe.train
     assert (train.epochs, train.auto, train.schedule.warmup) == (2, (), 1)
     assert train.batch_tokens < 800
-    assert any(note.startswith(f"{outcome.fit.steps} steps: 2 epochs in batches of") for note in observer.notes)
+    assert any(note.startswith(f"about {outcome.fit.steps} steps: 2 epochs in batches of") for note in observer.notes)
     assert Bundle.load(tmp_path / "model").recipe.train == train
     assert not any("warmup" in note for note in observer.notes)
     again = run(recipe, as_data(pairs, pairs[::7], recipe), tmp_path / "model", Observer(), resume=True)  # is finished
@@ -127,6 +127,35 @@ def test_the_users_word_is_the_last_and_is_said():
     recipe, said = picked(LETTERS, "train.epochs=3", "source.tokens=graphemes", "seed=5")
     assert (recipe.train.epochs, recipe.source.tokens.kind, recipe.seed) == (3, "graphemes", 5)
     assert said[-1] == "  but as you set it: train.epochs=3, source.tokens=graphemes"
+
+
+def test_the_length_of_a_run_is_told_once():
+    few, many = picked(LETTERS * 100)[1], picked(LETTERS * 2000)[1]
+    assert few[-1] == "  128 units per layer, as there are 300 examples"  # its length follows when batches are known
+    assert many[-1].startswith("  192 units per layer, 40 epochs, batches of ")
+
+
+def test_a_finetuned_model_warms_up_for_a_part_of_the_run():
+    trained = compose("classify", None, [setting("train.auto=[]"), setting("train.schedule.warmup=16")])
+    options, reason = scale_training(recompose(trained, [setting("train.epochs=1")]).train, 50, lambda batch: 5)
+    assert (options.schedule.warmup, options.epochs) == (1, 1)
+    assert reason.startswith("a warm-up of 1 step, not 16, as the run has 5")
+    assert recompose(trained, [setting("train.schedule.warmup=16")]).train.auto == ()
+
+
+def test_hints_are_python_in_python(capsys):
+    pairs = [(f"good film {n}", "yes") for n in range(30)] + [(f"bad film {n}", "no") for n in range(30)]
+    small = {"model.encoder.size": 4, "model.encoder.embedding.size": 4, "train.epochs": 1}
+    api.fit(pairs, task="classify", settings=small)
+    told = capsys.readouterr().err
+    assert 'else: settings={"train.epochs": ..., "train.batch_tokens": ...}' in told
+    assert "--" not in told
+
+
+def test_one_label_is_nothing_to_learn(capsys):
+    small = {"model.encoder.size": 4, "model.encoder.embedding.size": 4, "train.epochs": 1}
+    api.fit([(f"film {n}", "good") for n in range(12)], task="classify", settings=small)
+    assert "every target is 'good': there is nothing to learn\n" in capsys.readouterr().err
 
 
 def test_what_is_picked_makes_a_recipe():
@@ -150,4 +179,4 @@ def test_a_model_below_its_baseline_is_reported(capsys, lr, said):
     small = {"model.encoder.size": 8, "model.encoder.embedding.size": 8, "train.epochs": 30, "train.optimiser.lr": lr}
     pairs = [(f"{word} thing", word) for word in ("red", "blue", "green", "black") for _ in range(20)]
     api.fit(pairs, pairs[::5], "classify", settings=small)
-    assert ("below its baseline: accuracy" in capsys.readouterr().err) == said
+    assert ("worse than its baseline: accuracy" in capsys.readouterr().err) == said

@@ -148,7 +148,7 @@ def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):
     assert "for a model that tags" in refused("predict", labels / "model", tags / "dev.conllu")
     (tmp_path / "short.conll").write_text("the DET\ncat\n\nthe DET\n")
     ran = windlass("doctor", tmp_path / "short.conll", "--task", "tag")
-    assert "short.conll:2: no tag in column 2; the sentence -> skipped" in ran.out
+    assert "short.conll:2: no tag in column 2, so the sentence cannot be used -> skipped" in ran.out
 
 
 def test_tags_in_a_table_must_be_as_many_as_words(tmp_path):
@@ -158,10 +158,26 @@ def test_tags_in_a_table_must_be_as_many_as_words(tmp_path):
 
 
 def test_a_model_is_trained_further_with_labels_that_are_new(labels, tmp_path):
-    (tmp_path / "more.txt").write_text("SHOUT it is so\nSAY it is\nASK is it\n" * 5)
+    lines = [f"SHOUT it is {word}\nSAY it is\nASK is it\n" for word in ("so", "red", "blue", "it", "is")]
+    (tmp_path / "more.txt").write_text("".join(lines))
     ran = windlass(
         *("train", tmp_path / "more.txt", "--from", labels / "model", "--out", tmp_path / "m", "--format", "labelled"),
         *("--set", "train.epochs=1", "--set", "data.dev_fraction=0.3"),
     )
     assert ran.code == 0, ran.err
     assert "target 'SHOUT'" in ran.err
+
+
+def test_columns_on_stdin_are_recognised_by_a_tagger(tags):
+    whole = (tags / "dev.conllu").read_bytes()
+    ran = windlass("predict", tags / "model", stdin=whole)
+    assert ran.out == windlass("predict", tags / "model", tags / "dev.conllu").out
+    assert "stdin: read as conllu" in ran.err
+
+
+def test_a_sentence_that_cannot_be_tagged_is_named_and_written_as_it_is(tags, tmp_path):
+    (tmp_path / "gap.conll").write_text("the\tDET\n\n\tX\n\ncat\tX\n")
+    ran = windlass("predict", tags / "model", tmp_path / "gap.conll")
+    assert ran.code == 1
+    assert ran.out.split("\n\n")[1] == "\tX"
+    assert "gap.conll:3: no word in column 1: check the format; the sentence is written as it is" in ran.err

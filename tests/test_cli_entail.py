@@ -58,8 +58,9 @@ def test_pairs_are_judged_evaluated_and_scored(pairs, tmp_path):
     assert ran.out == "yes\n\nno\n"
     ran = windlass("score", pairs / "model", pairs / "test.tsv")
     assert ran.out.splitlines()[0].split("\t")[1] in ("yes", "no")
-    told = refused("predict", pairs / "model", stdin=b"red big old\n")
-    assert told == "line 1: a pair is two texts separated by one tab, not 'red big old'"
+    ran = windlass("predict", pairs / "model", stdin=b"red big old\nred big old\tit is big\n")
+    assert (ran.code, ran.out) == (1, "\nyes\n")
+    assert "stdin:1: a pair is two texts separated by one tab, not 'red big old'" in ran.err
 
 
 def test_the_words_of_the_hypothesis_are_drawn_over_those_of_the_premise(pairs, tmp_path):

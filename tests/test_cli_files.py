@@ -123,6 +123,14 @@ def test_bad_files_are_named_and_nothing_else_is_lost(place):
     assert (first["error"], second["text"], second["error"]) == (None, "", "stdin:2: no such file: no.jpg")
 
 
+def test_bench_takes_what_predict_takes(place, monkeypatch):
+    monkeypatch.chdir(place)
+    Path("two.txt").write_text("photos/cat/1.jpg\nphotos/dog/2.jpg\n")
+    for file, count in (("photos/cat/1.jpg", 1), ("photos", 6), ("two.txt", 2)):
+        ran = run("bench", "model", file, "--seconds", "0.01", "--batch", "1", "--json")
+        assert json.loads(ran.out)["inputs"] == count
+
+
 def test_a_folder_without_pictures_is_told(place, tmp_path):
     assert refused("predict", place / "model", tmp_path).endswith("no pictures in this folder: name another, or files")
 

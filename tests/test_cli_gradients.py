@@ -21,6 +21,12 @@ def test_alone_it_compares_four_cells_and_says_what_to_do(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
+def test_gated_cells_are_not_told_to_take_a_gated_cell():
+    ran = windlass("gradients", "--cell", "lstm", "--cell", "gru", "--gain", "0.1", "--size", "8")
+    assert "Vanishing: an LSTM with a larger forget_bias" in ran.out
+    assert "a gated cell" not in ran.out
+
+
 def test_cells_with_options_gain_truncation_and_clipping():
     flags = ["--cell", "{kind: rnn, activation: identity}", "--gain", "2", "--size", "4", "--steps", "9", "--json"]
     (cell,) = json.loads(windlass("gradients", *flags).out)["cells"]

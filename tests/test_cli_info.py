@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_model_without_its_training_folder_still_tells_what_it_is(tiny_model, 
     assert "transliterate" in ran.out
     assert "trained" not in ran.out
     assert "(baseline" not in ran.out
+
+
+def test_running_text_is_counted_in_characters(tmp_path):
+    (tmp_path / "text.txt").write_text("to be or not to be\n" * 50)
+    sizes = ("model.decoder.size=8", "model.decoder.embedding.size=8", "train.epochs=1", "train.threads=1")
+    call = ("train", "--task", "lm", tmp_path / "text.txt", "--out", tmp_path / "m")
+    ran = windlass(*call, *(part for size in sizes for part in ("--set", size)))
+    assert ran.code == 0, ran.err
+    held = int(re.search(r"the last (\d+) characters are held out", ran.err)[1])
+    line = next(line for line in windlass("info", tmp_path / "m").out.splitlines() if line.startswith("trained on"))
+    assert line.endswith(f"{950 - held} characters of {tmp_path / 'text.txt'}, {held} for validation")
 
 
 def test_8_bits_are_told(tiny_model, tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from pathlib import Path
 
 import pytest
 
 from command import TINY, refused, windlass
+from windlass import load
 from windlass.commands.outcome import like
 
 ONE = [*TINY, "--epochs", "1"]
@@ -67,22 +69,74 @@ def test_a_classifier_without_attention_needs_no_picture(reviews, tmp_path):
 
 def test_a_model_below_its_baseline_says_so_in_words(classifier, reviews):
     folder, err = classifier
-    line = next(line for line in err.splitlines() if line.startswith("below its baseline: accuracy "))
+    line = next(line for line in err.splitlines() if line.startswith("worse than its baseline: accuracy "))
     assert "bag of words" in line
     assert "has not learned more than counting words; try more epochs (--epochs " in line
     assert "pretrained vectors (--vectors FILE) or more data than 108 examples" in line
     out = windlass("evaluate", folder, reviews / "reviews.csv").out
-    assert "below its baseline: accuracy" in out
+    assert "worse than its baseline: accuracy" in out
     content = json.loads(windlass("evaluate", folder, reviews / "reviews.csv", "--json").out)
-    assert content["below_baseline"] is True
+    assert (content["below_baseline"], content["standing"]) == (True, "worse")
 
 
 def test_a_model_above_its_baseline_says_nothing(tiny_model, tiny_data):
     ran = windlass("evaluate", tiny_model, tiny_data / "test.tsv")
     assert "baseline:" in ran.out  # its name
-    assert "below" not in ran.out
-    assert "no better" not in ran.out
-    assert json.loads(windlass("evaluate", tiny_model, tiny_data / "test.tsv", "--json").out)["below_baseline"] is False
+    assert "than its baseline" not in ran.out
+    content = json.loads(windlass("evaluate", tiny_model, tiny_data / "test.tsv", "--json").out)
+    assert (content["below_baseline"], content["standing"]) == (False, "better")
+
+
+def test_references_that_the_model_does_not_know_are_told(classifier, tmp_path):
+    folder, test = classifier[0], tmp_path / "test.csv"
+    test.write_text("review,stars\na great film,Good\na sad film,Bad\na poor film,Bad\n")
+    told = "3 of 3 references have labels that this model does not know: Bad, Good; it knows bad, good"
+    out = windlass("evaluate", folder, test).out
+    assert told in out.splitlines()
+    assert "than its baseline" not in out  # the scores say nothing
+    content = json.loads(windlass("evaluate", folder, test, "--json").out)
+    assert content["unknown_labels"]["labels"] == ["Bad", "Good"]
+    assert content["standing"] is None
+    with pytest.warns(UserWarning, match=told):
+        assert load(folder).evaluate(test).unknown.count == 3
+
+
+def test_labels_and_tags_of_a_dev_file_that_training_lacks_are_told(reviews, tmp_path):
+    (tmp_path / "dev.csv").write_text("review,stars\na great film,good\na sad film,Bad\n")
+    call = ("--task", "classify", "--dev", tmp_path / "dev.csv", "--out", tmp_path / "c", *SMALL)
+    told = "1 of 2 references of dev has labels that this model does not know: Bad; it knows bad, good"
+    assert told in windlass("train", reviews / "reviews.csv", *call).err.splitlines()
+    (tmp_path / "dev.tsv").write_text("Ann saw Rome\tB-PER O B-ORG\n")
+    call = ("--task", "tag", "--dev", tmp_path / "dev.tsv", "--out", tmp_path / "t", *SMALL)
+    told = (
+        "1 of 1 references of dev has tags that this model does not know: B-ORG; it knows B-LOC, B-PER, I-LOC, I-PER, O"
+    )
+    assert told in windlass("train", reviews / "tagged.tsv", *call).err.splitlines()
+
+
+def test_evaluation_on_the_training_data_says_so(classifier, reviews, tmp_path):
+    told = "the model was trained on these very examples"
+    assert told in windlass("evaluate", classifier[0], reviews / "reviews.csv").out
+    other = tmp_path / "other.csv"
+    other.write_text((reviews / "reviews.csv").read_text() + "a new film,good\n")
+    assert told not in windlass("evaluate", classifier[0], other).out
+    assert json.loads(windlass("evaluate", classifier[0], other, "--json").out)["trained_on"] is False
+
+
+def test_an_evaluation_is_shown_in_one_line(classifier, reviews):
+    shown = repr(load(classifier[0]).evaluate(reviews / "reviews.csv"))
+    assert shown.startswith("Evaluation(metrics={'accuracy': ")
+    assert shown.endswith("examples=120)")
+
+
+def test_a_hint_shows_a_whole_text(tmp_path):
+    lines = [f"a film {n}\t{'good' if n % 2 else 'bad'}\n" for n in range(40)]
+    (tmp_path / "texts.tsv").write_text("".join(lines))
+    (tmp_path / "dev.tsv").write_text(f"{'waiting and waiting ' * 20}\tbad\na short film\tgood\n")
+    call = ("--task", "classify", "--dev", tmp_path / "dev.tsv", "--out", tmp_path / "m", *SMALL)
+    ran = windlass("train", tmp_path / "texts.tsv", *call)
+    explain = next(line for line in next_of(ran.err) if " explain " in line)
+    assert shlex.split(explain)[3] == "a short film"
 
 
 def test_evaluate_scores_every_label(classifier, reviews):
@@ -117,8 +171,13 @@ def test_one_example_is_one(classifier, tmp_path):
 def test_quiet_is_quiet(reviews, tiny_data, tmp_path):
     for name, file in (("c", reviews / "reviews.csv"), ("t", tiny_data / "pairs.tsv")):
         ran = windlass("train", file, "--out", tmp_path / name, *(SMALL if name == "c" else ONE), "--quiet")
-        assert (ran.code, ran.out, ran.err) == (0, "", "")
+        assert (ran.code, ran.out) == (0, "")
+        assert all(line.startswith("worse than its baseline: ") for line in ran.err.splitlines())
+        assert len(ran.err.splitlines()) == 1  # of one epoch, both are
         assert (tmp_path / name / "weights.safetensors").is_file()
+    learned = ("--set", "train.optimiser.lr=0.01", "--epochs", "40")
+    ran = windlass("train", reviews / "reviews.csv", "--out", tmp_path / "d", *SMALL, *learned, "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert "no such file" in refused("train", tmp_path / "nosuch.tsv", "--quiet", "--out", tmp_path / "m")
 
 

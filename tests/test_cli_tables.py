@@ -101,3 +101,202 @@ def test_flags_of_training_and_overwriting(folder, tmp_path):
     (tmp_path / "other" / "thesis.txt").write_text("years of work")
     assert "no model is in it" in refused("train", folder / "reviews.csv", "--overwrite", "--out", tmp_path / "other")
     assert (tmp_path / "other" / "thesis.txt").exists()
+
+
+def table(path, header, rows):
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in [header, *rows]))
+    return path
+
+
+def test_a_task_does_not_change_which_columns_are_read(tmp_path):
+    rows = [(f"TCK-{n}", text, label, 1 + n % 5) for n, (text, label) in enumerate(ROWS)]
+    path = table(tmp_path / "tickets.csv", ("ticket_id", "message", "category", "stars"), rows)
+    for task in ((), ("--task", "classify")):
+        done = windlass("train", path, *task, "--target", "category", "--out", tmp_path / "m", "--overwrite", *TINY)
+        assert "columns: source 'message', target 'category'" in done.err
+    told = refused("train", path, "--task", "classify", "--source", "message", "--out", tmp_path / "n")
+    assert "several columns could be the target: 'category' (a label), 'stars' (a label); choose with --target" in told
+
+
+def test_a_model_knows_its_labels_with_decimals_and_without(tmp_path):
+    rows = [(text, float(label == "good")) for text, label in ROWS]
+    train = table(tmp_path / "train.csv", ("review", "label"), rows)
+    test = table(tmp_path / "test.csv", ("review", "label"), [(text, int(label)) for text, label in rows])
+    done = windlass("train", train, "--out", tmp_path / "m", *TINY)
+    assert "task classify, as column 'label' holds 2 labels (1.0 16, 0.0 16); else: --task regress or text" in done.err
+    same, other = (json.loads(windlass("evaluate", tmp_path / "m", file, "--json").out) for file in (train, test))
+    assert (other["metrics"], other["baseline"]) == (same["metrics"], same["baseline"])
+    assert (other["labels"], other["unknown_labels"]) == (same["labels"], None)
+    done = windlass("train", test, "--from", tmp_path / "m", "--out", tmp_path / "n", *TINY[:2])
+    assert "columns of the model: source 'review', target 'label'" in done.err
+    assert "no new symbols" in done.err
+
+
+def test_the_doctor_shows_the_columns_where_training_would_refuse(tmp_path):
+    rows = [(text, text[::-1], label, f"2024-01-{1 + n % 28:02d}") for n, (text, label) in enumerate(ROWS)]
+    rows[3] = (*rows[3][:2], "", rows[3][3])
+    path = table(tmp_path / "words.csv", ("Lema", "Glosa", "kind", "Fecha"), rows)
+    done = windlass("doctor", path)
+    assert done.code == 1
+    assert "  'Glosa': texts, 32 different, such as " in done.out
+    assert "  'kind': labels, 2 different, 1 blank, such as 'good'" in done.out
+    assert "  'Fecha': dates, 28 different, such as '2024-01-01'" in done.out
+    assert "choose the columns, for example --source Lema --target Glosa" in done.out
+    assert "understood" not in done.out
+    assert "nothing wrong" not in done.out
+    content = json.loads(windlass("doctor", path, "--json").out)
+    assert (content["task"], content["columns"][2]["holds"], content["counts"]) == (None, "labels", {"unclear": 1})
+    assert windlass("doctor", path, "--source", "Lema", "--target", "kind").code == 0
+
+
+# ---------------------------------------------------------------- a line in is a line out
+
+
+BAD = ['{"review, as written": "the film was fine"}', "{bad", "[1, 2]", "", '{"text": "the film"}',
+       '{"review, as written": null}', '{"review, as written": "the film was dull"}']  # fmt: skip
+
+
+def test_a_bad_line_of_json_has_a_blank_line_and_is_named(folder):
+    (folder / "bad.jsonl").write_text("\n".join(BAD) + "\n")
+    for arguments, where in (([folder / "bad.jsonl"], str(folder / "bad.jsonl")), (["--format", "jsonl"], "stdin"),
+                             ([], "stdin")):  # fmt: skip
+        ran = windlass("predict", folder / "model", *arguments, stdin="\n".join(BAD).encode())
+        lines = ran.out.split("\n")
+        assert ran.code == 1
+        assert [bool(line) for line in lines[:-1]] == [True, False, False, False, False, False, True]
+        assert f"{where}:2: not JSON (" in ran.err
+        assert f"{where}:3: not a JSON object but list" in ran.err
+        assert f"{where}:5: no column 'review, as written' in this row" in ran.err
+        assert "3 of 7 inputs cannot be read" in ran.err
+
+
+def test_json_without_one_good_line_is_named_line_by_line(folder):
+    (folder / "none.jsonl").write_text("{bad\n[1]\n")
+    ran = windlass("predict", folder / "model", folder / "none.jsonl")
+    assert (ran.code, ran.out) == (1, "\n\n")
+
+
+def test_a_row_without_the_column_or_with_bad_quotes_has_a_blank_line_and_is_named(folder):
+    rows = b'id;review, as written\n1;the film was fine\n2\n\n3;"the" film\n4;the film was dull\n'
+    (folder / "short.csv").write_bytes(rows)
+    for argument, where in ((str(folder / "short.csv"), str(folder / "short.csv")), ("-", "stdin")):
+        ran = windlass("predict", folder / "model", argument, stdin=rows)
+        assert ran.code == 1
+        assert [bool(line) for line in ran.out.split("\n")[:-1]] == [True, False, False, False, True]
+        assert f"{where}:3: no column 'review, as written' in this row" in ran.err
+        assert f"{where}:5: malformed quotes" in ran.err
+
+
+def test_a_json_array_on_stdin_is_read_whole(folder):
+    values = [{"review, as written": text} for text, _ in ROWS[:3]]
+    for indent in (None, 1):
+        ran = windlass("predict", folder / "model", stdin=json.dumps(values, indent=indent).encode())
+        if indent is None:
+            assert len(ran.out.splitlines()) == 3
+        ran = windlass(
+            "predict", folder / "model", "--format", "jsonl", stdin=json.dumps(values, indent=indent).encode()
+        )
+        assert len(ran.out.splitlines()) == 3
+
+
+def test_json_is_recognised_on_stdin(folder):
+    objects = "".join(json.dumps({"review, as written": text, "opinion": label}) + "\n" for text, label in ROWS)
+    ran = windlass("evaluate", folder / "model", "-", "--json", stdin=objects.encode())
+    assert json.loads(ran.out)["examples"] == len(ROWS)
+    ran = windlass("predict", folder / "model", stdin=objects.encode())
+    assert "stdin: read as JSON lines, as the first has 'review, as written'" in ran.err
+    assert ran.out == windlass("predict", folder / "model", folder / "reviews.csv").out
+
+
+def test_json_on_stdin_is_answered_line_by_line(folder):
+    program = [sys.executable, "-m", "windlass", "predict", str(folder / "model"), "--format", "jsonl"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        for text, expected in ((BAD[0], (b"good", b"bad")), (BAD[1], (b"",)), (BAD[6], (b"good", b"bad"))):
+            process.stdin.write(text.encode() + b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline().strip() in expected
+        process.stdin.close()
+        assert process.wait(timeout=60) == 1
+
+
+# ---------------------------------------------------------------- encodings
+
+
+@pytest.fixture(scope="module")
+def spanish(tmp_path_factory):
+    place = tmp_path_factory.mktemp("spanish")
+    words = [(f"{a}ñ{b}", "uno" if b < "h" else "dos") for a in "bcdfg" for b in "aeiouh"]
+    text = "Palabra;Categoría\n" + "".join(f"{word};{label}\n" for word, label in words)
+    (place / "words.csv").write_text(text, encoding="cp1252")
+    (place / "utf8.csv").write_text(text, encoding="utf-8")
+    assert windlass("train", place / "words.csv", "--encoding", "cp1252", "--out", place / "model", *TINY).code == 0
+    return place
+
+
+def test_a_model_of_another_encoding_reads_utf8_files_as_such(spanish):
+    (spanish / "new.txt").write_text("baño\n", encoding="utf-8")
+    for arguments, stdin in (([spanish / "new.txt"], b""), ([], "baño\n".encode())):
+        ran = windlass("predict", spanish / "model", *arguments, "--json", stdin=stdin)
+        assert json.loads(ran.out)["input"] == "baño"
+        assert "cp1252" not in ran.err
+    assert windlass("evaluate", spanish / "model", spanish / "utf8.csv").code == 0
+    assert windlass("score", spanish / "model", spanish / "utf8.csv").code == 0
+
+
+def test_a_file_that_is_not_utf8_is_read_in_the_encoding_of_the_training_data_and_said_so(spanish):
+    (spanish / "old.txt").write_text("baño\n", encoding="cp1252")
+    for arguments, stdin in (([spanish / "old.txt"], b""), ([], "baño\n".encode("cp1252"))):
+        ran = windlass("predict", spanish / "model", *arguments, "--json", stdin=stdin)
+        assert json.loads(ran.out)["input"] == "baño"
+        assert "not UTF-8: read as cp1252, as the training data was; else: --encoding" in ran.err
+    ran = windlass("evaluate", spanish / "model", spanish / "words.csv")
+    assert "words.csv: not UTF-8: read as cp1252" in ran.err
+
+
+def test_the_encoding_of_stdin_can_be_set_and_is_hinted_at(folder):
+    stdin = "the café was fine\n".encode("cp1252")
+    ran = windlass("predict", folder / "model", "--json", "--encoding", "cp1252", stdin=stdin)
+    assert json.loads(ran.out)["input"] == "the café was fine"
+    ran = windlass("predict", folder / "model", "--json", stdin=stdin)
+    assert (
+        "stdin:1: not valid UTF-8: invalid bytes are read as unknown; name its encoding, as in --encoding cp1252"
+        in ran.err
+    )
+
+
+# ---------------------------------------------------------------- options and files of no use
+
+
+def test_columns_of_a_plain_list_are_refused(folder):
+    (folder / "list.txt").write_text("the film was fine\nthe book was dull\n")
+    assert "no header, so no column is called 'foo'" in refused(
+        "predict", folder / "model", folder / "list.txt", "--source", "foo"
+    )
+    assert "--separator has no use" in refused(
+        "predict", folder / "model", folder / "list.txt", "--separator", "semicolon"
+    )
+
+
+def test_nothing_in_a_file_is_nothing_out(folder):
+    (folder / "empty.txt").write_text("")
+    ran = windlass("predict", folder / "model", folder / "empty.txt")
+    assert (ran.code, ran.out) == (0, "")
+    assert "empty" in ran.err
+
+
+def test_a_plain_text_is_told_to_be_no_table(folder):
+    (folder / "plain.txt").write_text("the film was fine\nthe book was dull\n")
+    told = refused("evaluate", folder / "model", folder / "plain.txt")
+    assert "not a table with a column 'review, as written'" in told
+
+
+def test_a_closed_pipe_is_no_error_of_any_command(folder):
+    for command in (["evaluate", folder / "model", folder / "reviews.csv"], ["recipes", "classify"]):
+        program = [sys.executable, "-m", "windlass", *map(str, command)]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout
+            process.stdout.close()
+            _, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, b"")

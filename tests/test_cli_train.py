@@ -302,3 +302,13 @@ def test_a_run_stopped_before_its_first_evaluation_says_so_and_can_go_on(tiny_da
     assert "stopped before the first evaluation; resume it" in refused("predict", out)
     assert windlass("train", "--resume", "--out", out, "--set", "train.minutes=0.001").code == 0
     assert windlass("predict", out, stdin=b"ab\n").code == 0
+
+
+def test_ctrl_c_anywhere_is_one_line(tiny_data, tmp_path, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("windlass.experiment.run.estimate", interrupted)  # before training
+    ran = windlass("train", tiny_data / "pairs.tsv", "--out", tmp_path / "m", *ONE)
+    assert (ran.code, ran.err.splitlines()[-1]) == (130, "interrupted")
+    assert "Traceback" not in ran.err

@@ -178,6 +178,9 @@ def test_folders(tmp_path):
     check_folder(tmp_path, resume=True)
     with pytest.raises(TrainingError, match="resume it with --resume"):
         check_folder(tmp_path, resume=False)
+    (tmp_path / "recipe.yaml").touch()
+    with pytest.raises(TrainingError, match=", delete it first with --overwrite, or choose another --out; nothing"):
+        check_folder(tmp_path, resume=False)
 
 
 def test_a_baseline_is_chosen_on_dev_and_never_holds_the_data(tmp_path):

@@ -65,7 +65,7 @@ def test_evaluate_prints_the_model_beside_both_baselines(folder):
     ran = windlass("evaluate", folder / "model", folder / "test.txt")
     assert ran.code == 0, ran.err
     head, model, ngram, window, last, verdict = ran.out.splitlines()
-    assert verdict.startswith("below its baseline: nats ")
+    assert verdict.startswith("worse than its baseline: nats ")
     assert head.split() == ["nats", "perplexity", "bpc"]
     assert model.startswith("model ")
     assert ngram.startswith("6-gram ")

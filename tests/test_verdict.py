@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,27 +13,29 @@ from windlass.bundle import Bundle
 from windlass.data import Sides
 from windlass.data.examples import Example, Place
 from windlass.data.sides import SideOptions
+from windlass.data.unknown import UnknownLabels
+from windlass.inference.evaluate import Evaluation
 from windlass.recipe import Recipe, compose
 
 
 @pytest.mark.parametrize(
     ("metric", "model", "baseline", "examples", "standing"),
     [
-        ("accuracy", 54.2, 100.0, 24, "below"),
+        ("accuracy", 54.2, 100.0, 24, "worse"),
         ("accuracy", 90.0, 50.0, 24, "better"),
         ("accuracy", 48.0, 50.0, 100, "no better"),  # one standard error is 5
-        ("accuracy", 52.0, 50.0, 100, "no better"),
-        ("accuracy", 48.0, 50.0, 10_000, "below"),
+        ("accuracy", 52.0, 50.0, 100, "not clearly better"),
+        ("accuracy", 48.0, 50.0, 10_000, "worse"),
         ("wer", 20.0, 60.0, 100, "better"),  # less is better
-        ("wer", 60.0, 20.0, 100, "below"),
-        ("cer", 150.0, 90.0, 100, "below"),
-        ("nats", 1.31, 1.30, 3, "below"),
+        ("wer", 60.0, 20.0, 100, "worse"),
+        ("cer", 150.0, 90.0, 100, "worse"),
+        ("nats", 1.31, 1.30, 3, "worse"),
         ("nats", 1.30, 1.30, 3, "no better"),
         ("perplexity", 20.0, 30.0, 3, "better"),
         ("pearson", 0.75, 0.0, 50, "better"),
-        ("pearson", 0.05, 0.0, 50, "no better"),
-        ("mse", 2.0, 1.0, 50, "below"),
-        ("accuracy", float("nan"), 50.0, 10, "below"),
+        ("pearson", 0.05, 0.0, 50, "not clearly better"),
+        ("mse", 2.0, 1.0, 50, "worse"),
+        ("accuracy", float("nan"), 50.0, 10, "worse"),
     ],
 )
 def test_a_model_is_compared_by_the_direction_and_the_noise_of_its_metric(metric, model, baseline, examples, standing):
@@ -40,21 +43,39 @@ def test_a_model_is_compared_by_the_direction_and_the_noise_of_its_metric(metric
 
 
 def test_the_sentence_names_scores_baseline_and_advice():
-    below = Verdict("accuracy", 54.17, 100.0, "bag of words", 24)
-    assert below.sentence(["a", "b", "c"]) == (
-        "below its baseline: accuracy 54.17, bag of words 100.00: "
+    worse = Verdict("accuracy", 54.17, 100.0, "bag of words", 24)
+    assert worse.sentence(["a", "b", "c"]) == (
+        "worse than its baseline: accuracy 54.17, bag of words 100.00: "
         "the model has not learned more than counting words; try a, b or c"
     )
     assert Verdict("wer", 50.0, 50.0, "6-gram", 24).sentence() == "no better than its baseline: wer 50.00, 6-gram 50.00"
     assert Verdict("wer", 5.0, 50.0, "copy", 24).sentence(["a"]) == ""
 
 
+def test_a_gain_within_the_noise_is_told_as_such():
+    verdict = Verdict("cer", 86.54, 90.38, "letter by letter", 11)
+    assert verdict.sentence(["a"]) == (
+        "not clearly better than its baseline on 11 examples: cer 86.54, letter by letter 90.38; try a"
+    )
+    loss = Verdict("cer", 90.38, 86.54, "letter by letter", 11)
+    assert loss.sentence().startswith("no better than its baseline: cer 90.38, letter by letter 86.54: ")
+
+
 def test_the_metric_of_the_task_is_compared():
     bundle = Bundle.new(Recipe(), Sides.tiny())  # text: by cer
-    verdict = judge(bundle, {"accuracy": 0.0, "cer": 10.0}, {"accuracy": 50.0, "cer": 90.0}, "copy", 100)
+    result = Evaluation({"accuracy": 0.0, "cer": 10.0}, 100, ())
+    verdict = judge(bundle, result, {"accuracy": 50.0, "cer": 90.0}, "copy")
     assert verdict is not None
     assert (verdict.metric, verdict.standing) == ("cer", "better")
-    assert judge(bundle, {"cer": 10.0}, {}, "", 100) is None
+    assert judge(bundle, result, {}, "") is None
+
+
+def test_a_score_on_labels_that_the_model_does_not_know_says_nothing():
+    unknown = UnknownLabels(2, 2, ("0", "1"), ("0.0", "1.0"))
+    result = Evaluation({"accuracy": 0.0}, 2, (), unknown)
+    assert judge(classifier(50.0), result, {"accuracy": 0.0}, "bag of words") is None
+    some = replace(result, unknown=replace(unknown, count=1))
+    assert judge(classifier(50.0), some, {"accuracy": 0.0}, "bag of words") is not None
 
 
 def folder_of(path: Path, steps: list[int], scores: list[float], examples: int) -> Path:

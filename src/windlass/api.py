@@ -19,6 +19,7 @@ from windlass.core.errors import BundleError, DataError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
+from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.data import (
@@ -28,13 +29,15 @@ from windlass.experiment.data import (
     as_pairs,
     choose_columns,
     describe_skipped,
+    in_python,
     prepare_sources,
     read_data,
     read_examples,
     sides_of,
     with_columns,
 )
-from windlass.experiment.recognise import adapt_tokens, compose_for, in_python, recognise_frame
+from windlass.experiment.notes import PythonNotes
+from windlass.experiment.recognise import adapt_tokens, compose_for, recognise_frame, recompose_for
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain, shown
 from windlass.explain.beam import BeamTree, beam_tree, draw_beam
@@ -103,6 +106,8 @@ class Trained:
         If some of them cannot be read, a warning says so, and their predictions are blank and hold the `error`.
         """
         inputs = [texts] if isinstance(texts, str) else self.bundle.sides.source.inputs(texts)
+        if inputs is None and isinstance(texts, int | float | None):
+            raise DataError(f"texts is {type(texts).__name__}: give a text, a list of texts, or a data frame")
         table = as_table(texts, "texts") if inputs is None else inputs
         if not (isinstance(table, Frame) and table.names) and not (source is second is None):
             raise DataError("texts have no columns to choose from: leave source and second out, or give a data frame")
@@ -173,10 +178,15 @@ class Trained:
     ) -> Evaluation:
         """Evaluate on a file or on data in memory. Rows that cannot be used are skipped, with a warning.
 
+        References with labels that the model does not know are another warning, and `unknown` of the result.
+
         A language model of running text may go on learning from what it has scored: `dynamic` is the rate.
         """
         bundles, examples = self._examples(data, source, target, second)
-        return evaluate(bundles, examples, search, dynamic=dynamic)
+        result = evaluate(bundles, examples, search, dynamic=dynamic)
+        if result.unknown is not None:
+            warnings.warn(result.unknown.sentence(), stacklevel=2)
+        return result
 
     def attention_report(
         self,
@@ -195,7 +205,10 @@ class Trained:
     ) -> tuple[list[Bundle], Sequence[Example]]:
         columns = {"source": source, "target": target, "second": second}
         if isinstance(data, str | Path):
-            result = read_examples(with_columns(self.bundle.recipe, columns), data)
+            recipe = with_columns(self.bundle.recipe, columns)
+            anew = recipe.data.model_copy(update={"encoding": None})
+            options = in_its_encoding(data, anew, recipe.data.encoding, lambda text: None)
+            result = read_examples(recipe, data, options)
         else:
             frame = as_frame(data, "data")
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
@@ -315,7 +328,7 @@ def fit(
     >>> model.bundle.task.name
     'text'
     """
-    observer: Observer = Silent() if quiet else RichProgress()
+    observer: Observer = Silent() if quiet else PythonNotes(RichProgress())
     own = [override(name, value) for name, value in (settings or {}).items()]
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
@@ -327,8 +340,7 @@ def fit(
     frame = None if isinstance(train, str | Path) else as_frame(train, "train")
     automatic = task is None and recipe is None and base is None
     if base is not None:
-        chosen = base.bundle.recipe.model_dump(mode="json") | {"data": {}}  # but not its files
-        composed = compose(base.bundle.recipe.task, None, [chosen, files, *own])
+        composed = recompose_for(base.bundle.recipe, [files, {"data": named}, *own], observer.note, frame)
     elif frame is None:
         over = [files, {"data": named}, *own]
         try:
@@ -349,6 +361,9 @@ def fit(
             observer.note(_describe_columns(composed))
     if skipped := describe_skipped(data.report.findings):
         observer.note(skipped)
+    for finding in data.report.findings:
+        if finding.kind == "one label":
+            observer.note(finding.what)
     if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)
     elif recipe is None and base is None:
@@ -357,9 +372,7 @@ def fit(
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)
     if outcome.dev is not None:
-        verdict = judge(
-            outcome.bundle, outcome.dev.metrics, outcome.baseline_metrics, outcome.baseline.name, len(data.dev)
-        )
+        verdict = judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name)
         if verdict is not None and (sentence := verdict.sentence()):
             observer.note(sentence)
     saved = folder if out is not None else None

@@ -74,6 +74,3 @@ def main() -> None:
     except OSError as error:  # no space, no permission; typer handles a closed pipe
         say(f"windlass: {error.filename or 'input or output failed'}: {error.strerror}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        say("interrupted")
-        sys.exit(130)

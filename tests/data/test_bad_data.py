@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "truncated gzip": ("p.tsv.gz", gzip.compress(GOOD * 500)[:-12], "damaged gzip"),
     "broken gzip": ("p.tsv.gz", gzip.compress(GOOD)[:10] + b"\xff" * 20, "damaged gzip"),
     "no second column anywhere": ("p.tsv", b"a b\nc d\n", "columns of a tsv are separated by tabs"),
-    "no such key anywhere": ("p.jsonl", b'{"s": "a"}\n', "no column 2; there are 1: s"),
+    "no such key anywhere": ("p.jsonl", b'{"s": "a"}\n', "no column 2; there is 1: s"),
     "latin-1 throughout": ("p.tsv", b"\xe9\t\xe9\n" * 3, "save the file as UTF-8"),
     "a JSON array": ("p.jsonl", b'[\n{"s": "a", "t": "b"},\n]\n', "every line must be one whole object"),
     "an unclosed quote": ("p.csv", b'a,b\nc,"d\ne,f\n', "p.csv:2: a quote opened here is never closed"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 
 import pytest
 
 from windlass.core.errors import DataError
 from windlass.data.conll import blocks
+from windlass.data.files import stdin_lines
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
@@ -106,3 +108,43 @@ def test_a_labelled_line_is_a_label_and_a_text(file):
     assert [(f.line, f.kind) for f in result.findings if f.action == "skipped"] == [(2, "blank"), (4, "blank")]
     with pytest.raises(DataError, match="no columns to choose"):
         read(path, DataOptions(format="labelled", source=2), LABEL)
+
+
+def test_of_several_columns_of_tags_it_is_said_which_is_read(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("-DOCSTART- -X- O\n\nDid AUX O\nKarl PROPN B-PER\n\nOh INTJ O\n")
+    sides = SideOptions(source="words", target="tags")
+    assert read(path, DataOptions(), sides).notes == (
+        f"{path}: the tags are column 2 of 3 (AUX PROPN ...); else: --target 3",
+    )
+    assert read(path, DataOptions(target=3), sides).notes == ()
+    path.write_text("Did AUX\nKarl PROPN\n")
+    assert read(path, DataOptions(), sides).notes == ()
+
+
+def test_sentences_come_as_soon_as_their_blank_line_is_there(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "r") as stream, os.fdopen(writing, "wb", buffering=0) as out:
+        monkeypatch.setattr("sys.stdin", stream)
+        given = stdin_lines(None, None, print)
+        sentences = blocks("-", "conll", DataOptions(), Findings(), given)
+        out.write(b"In O\nUlm B-place\n\n")
+        assert next(sentences).words == ("In", "Ulm")  # though nothing has ended
+        out.write(b"Oh O\n\n")
+        assert next(sentences).words == ("Oh",)
+
+
+def test_a_sentence_without_words_or_in_another_encoding_is_told_with_its_line(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_bytes("In\tO\n\n\tO\n\nUlm\tO\nKöln\tO\n".encode("cp1252"))
+    told = [block.unreadable for block in blocks(str(path), "conll", DataOptions(), Findings())]
+    assert told[:2] == [None, "3: no word in column 1: check the format"]
+    assert str(told[2]).startswith("6: invalid UTF-8: byte 0xF6 at character 2")
+
+
+def test_a_column_without_tags_is_told_in_a_whole_sentence(file):
+    with pytest.raises(DataError) as caught:
+        read(file("a.conll", "In O\nUlm B-place\n"), DataOptions(target=4), TAGS)
+    assert str(caught.value).endswith(
+        "first is line 1: no tag in column 4, so the sentence cannot be used: choose another by --source or --target"
+    )

@@ -8,6 +8,8 @@ from windlass.data.corpus import examine
 from windlass.data.doctor import Lengths, survey
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
+from windlass.experiment.data import read_data
+from windlass.recipe import compose
 
 
 @pytest.fixture
@@ -114,3 +116,13 @@ def test_clean_data_is_called_clean(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_bytes(b"aaa\tbbb\n")
     assert examine([path]).render().endswith("nothing wrong was found")
+
+
+def test_nothing_is_said_of_files_that_were_not_opened(tmp_path: Path) -> None:
+    for label in ("cat", "dog"):
+        (tmp_path / label).mkdir()
+        for n in range(5):
+            (tmp_path / label / f"{n}.jpg").write_bytes(b"no picture")
+    report = read_data(compose("classify-picture", None, [{"data": {"train": [str(tmp_path)]}}])).report
+    assert report.findings == ()
+    assert "nothing wrong" not in report.render()

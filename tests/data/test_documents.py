@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.data.readers import read
 from windlass.data.sentences import LineSentences, OwnSentences, PatternSentences, RuleSentences, use_splitter
 from windlass.data.sides import SideOptions, Sides
 from windlass.data.sides.document import DocumentOptions, DocumentSource
 from windlass.data.sides.labels import LabelOptions, LabelTarget
+from windlass.data.sides.text import hashed_ngrams
+from windlass.data.sparse import hashed_features
+from windlass.recipe import compose
 from windlass.training.data_parallel import shard_batch
 
 
@@ -158,3 +161,25 @@ def test_a_batch_of_documents_is_shared_among_processes():
     parts = shard_batch(sides.collate(rows, [0, 1, 2]), 2)
     assert [part.batch.inputs["source"].mask.sum().item() for part in parts] == [8, 1]
     assert parts[1].batch.inputs["source"].values.shape[1] == 1
+
+
+def test_ngrams_of_a_document_are_those_of_its_sentences_and_do_not_cross_them():
+    side = DocumentSource.fit(DocumentOptions(ngrams=2, sparse=("ngrams",)), ["A cat sat."])
+    arrays = side.encode(("The cat sat", "A Cat"))
+    ngrams = {*hashed_ngrams(["the", "cat", "sat"], 2), *hashed_ngrams(["a", "cat"], 2)}
+    assert set(arrays["ngrams"].tolist()) == ngrams
+    across = {*hashed_ngrams(["sat", "a"], 2)} - {*hashed_ngrams(["sat"], 1), *hashed_ngrams(["a"], 1)}
+    assert len(across) == 1
+    assert not across & ngrams
+    features = {*hashed_features(["The", "cat", "sat"], ["ngrams"]), *hashed_features(["A", "Cat"], ["ngrams"])}
+    assert arrays["sparse"].tolist() == sorted(features)
+    batch = side.collate([arrays, side.encode("A dog.")])
+    assert batch["ngrams"].mask.sum(1).tolist() == [len(ngrams), len(side.encode("A dog.")["ngrams"])]
+
+
+def test_a_network_of_documents_may_have_ngrams_and_a_support_vector_machine_beside_it():
+    wide = {"source": {"ngrams": 2, "sparse": ["ngrams"]}, "model": {"head": {"wide": {}, "svm": {}}}}
+    recipe = compose("classify-document", None, [wide])
+    assert recipe.source.ngrams == 2
+    with pytest.raises(RecipeError, match=r"source\.ngrams are read by model\.head\.wide"):
+        compose("classify-document", None, [{"source": {"ngrams": 2}}])

@@ -137,3 +137,12 @@ def test_inputs_are_items_or_the_cells_of_columns():
 def test_no_library_of_tables_is_imported():
     code = "import sys, windlass; print([m for m in ('pandas', 'polars', 'pyarrow', 'sklearn') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "make", [dict, pd.DataFrame, pl.DataFrame, pa.table], ids=["dict", "pandas", "polars", "arrow"]
+)
+@pytest.mark.parametrize("labels", [[1.0, 0.0], [1.0, None], [1, 0]])
+def test_whole_numbers_are_integers_whether_one_is_missing_or_not(make, labels):
+    rows = as_frame(make({"text": ["good", "bad"], "label": labels})).rows
+    assert [repr(row[1]) for row in rows] == ["1", "None" if labels[1] is None else "0"]

@@ -5,7 +5,7 @@ import torch
 
 from windlass.core.errors import DataError
 from windlass.data.readers import DataOptions
-from windlass.data.running import Running, from_memory, joined_ids, read_texts, split_end
+from windlass.data.running import Running, from_memory, joined_ids, read_texts, split_end, survey_texts
 from windlass.data.sides.base import ids
 
 
@@ -115,3 +115,10 @@ def test_a_file_of_blanks_is_refused(tmp_path):
 
 def test_several_texts_each_end_with_the_end_mark():
     assert joined_ids([ids([5]), ids([6])]).tolist() == [5, 3, 6, 3]
+
+
+def test_a_rare_character_is_told_with_its_line(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("aaa\naaa\naéa\naaa\n", encoding="utf-8")
+    (rare,) = survey_texts([read_texts(file)]).rare
+    assert str(rare) == f"'é' U+00E9 LATIN SMALL LETTER E WITH ACUTE: 1 in the text, first at {file}:3"

@@ -307,3 +307,20 @@ def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
 def test_words_and_tags_must_be_as_many():
     with pytest.raises(CellError, match="2 words but 1 tags"):
         SideOptions(source="words", target="tags").match(Example("a cat", ("DET",), None, Place("a.tsv", 3)))
+
+
+@pytest.mark.parametrize(("known", "read"), [(["0", "1"], ["0.0", "1.0"]), (["0.0", "1.0"], ["0", "1"])])
+def test_labels_that_are_the_same_number_are_one(known, read):
+    side = LabelTarget.fit(LabelOptions(), known)
+    assert [side.respell(label) for label in read] == known
+    assert side.unknown(read[0]) == ()
+    assert [*side.encode(read[1])] == [*side.encode(known[1])]
+    assert side.extend(read)[1] == ()
+    assert len(LabelTarget.fit(LabelOptions(), known + read)) == 2
+
+
+def test_labels_that_only_look_like_numbers_stay_as_they_are():
+    side = LabelTarget.fit(LabelOptions(), ["v1", "1.5", "01"])
+    assert [side.respell(label) for label in ("v1.0", "1.50", "1")] == ["v1.0", "1.50", "1"]
+    assert SideOptions(target="label").read_target("1.0") == "1.0"
+    assert SideOptions(target="label").read_target(1.0) == "1"

@@ -207,3 +207,23 @@ def test_the_rows_of_a_run_hold_both_losses(tmp_path):
     assert read_rows(tmp_path) == [{"epoch": 1, "loss": 2.0, "dev_loss": 2.5, "wer": 80.0}]
     log.write_text('{"epoch": 1, "loss": 2.0, "dev": {"nats": 2.25}, "lr": 0.1}\n')  # a language model
     assert read_rows(tmp_path) == [{"epoch": 1, "loss": 2.0, "dev_loss": 2.25, "nats": 2.25}]
+
+
+def marks(monkeypatch, rows, score):
+    """The panels of the curves of a run, and what is marked in each: where, and the text."""
+    figures = []
+    monkeypatch.setattr("windlass.explain.curves.save", lambda figure, path: figures.append(figure))
+    curves(rows, "x.png", score)
+    return [[(text.xy[0], text.get_text()) for text in axes.texts] for axes in figures[0].axes]
+
+
+def test_the_evaluation_that_was_kept_is_marked_not_the_first_as_good(monkeypatch):
+    rows = [{"epoch": e, "step": 10 * e, "best_step": 30, "loss": 1.0, "cer": 5.0} for e in (1, 2, 3, 4)]
+    assert marks(monkeypatch, rows, "cer") == [[], [(3, "best 5.00")]]
+    old = [{name: row[name] for name in ("epoch", "loss", "cer")} for row in rows]
+    assert marks(monkeypatch, old, "cer") == [[], [(1, "best 5.00")]]
+
+
+def test_the_dev_loss_of_a_language_model_is_drawn_once(monkeypatch):
+    rows = [{"epoch": e, "loss": 2.0 / e, "dev_loss": 3.0 / e, "nats": 3.0 / e} for e in (1, 2)]
+    assert marks(monkeypatch, rows, "nats") == [[(2, "best 1.5000")]]

@@ -11,7 +11,8 @@ import torch
 from command import refused, windlass
 from task_models import CTC, task_model
 from windlass.bundle import Bundle
-from windlass.explain.saliency import draw_saliency, saliency
+from windlass.core.records import Answer, Places, Prediction
+from windlass.explain.saliency import Saliency, draw_saliency, saliency
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
 TRANSFORMER = {
@@ -101,6 +102,15 @@ def test_it_is_drawn_in_every_form(tmp_path, name, suffix):
         assert json.loads(path.read_text(encoding="utf-8"))["values"] == [list(row) for row in found.values]
     if suffix == ".html":
         assert 'title="' in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["tokens", "words"])
+def test_captions_call_places_what_they_are(tmp_path, kind):
+    prediction = Prediction("x", Answer(), Places(kind, ("a", "b")))
+    found = Saliency(prediction, ("a", "b"), ("x",), ((0.5, 0.25),), (0.75,), "integrated")
+    page = draw_saliency(found, tmp_path / "x.html").read_text(encoding="utf-8")
+    assert f"x: the {kind} add +0.75 to its score" in page
+    assert f"Blue: the {kind[:-1]} speaks for it" in page
 
 
 def test_the_command_draws_it_when_asked_and_where_there_is_no_attention(tmp_path):

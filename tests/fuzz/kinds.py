@@ -418,7 +418,7 @@ def _asked(path: Path, chance: Random, scratch: Scratch) -> None:
         for block, answer in zip(blocks, predict([bundle], [block.words for block in blocks]), strict=True):
             block.written(answer.answer.tokens)
         return
-    items = read_inputs(str(path), bundle.sides.source, input_options(bundle, {}), False, check_line)
+    items = read_inputs(str(path), bundle.sides.source, input_options(bundle, {}), (), check_line)
     predict([bundle], [item.value for item in islice(items, 5)])
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +24,7 @@ from windlass.experiment.run import fit_sides, run, training_loader
 from windlass.nn.fast.precision import precision
 from windlass.recipe import Recipe, compose
 from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch
+from windlass.training.estimate import choose_processes
 from windlass.training.observe import Silent
 
 
@@ -192,3 +197,54 @@ def test_a_resumed_run_of_two_processes_on_running_text_equals_an_uninterrupted_
     resumed = run(recipe, data, tmp_path / "stopped", Silent(), resume=True)
     ours, theirs = weights(whole.bundle.model), weights(resumed.bundle.model)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_ctrl_c_while_a_worker_starts_ends_it_in_silence(setup, tmp_path, monkeypatch, capfd):
+    bundle, _, _ = setup
+    save_definition(tmp_path, small(), bundle.sides)
+    started, threads = [], torch.get_num_threads()
+
+    def interrupted(worker):
+        started.append(worker)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DataParallel, "_reply", staticmethod(interrupted))
+    with pytest.raises(KeyboardInterrupt), gradient_workers(bundle.model, tmp_path, 2, seed=1):
+        pass
+    assert started[0].poll() is not None
+    assert torch.get_num_threads() == threads
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("message", [b"", b"\x05\0\0\0\0\0\0\0half"])
+def test_a_worker_whose_run_has_ended_says_nothing(message):
+    call = [sys.executable, "-m", "windlass.training.worker"]
+    ended = subprocess.run(call, input=message, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_worker_that_nobody_listens_to_says_nothing(setup, tmp_path):
+    bundle, _, _ = setup
+    save_definition(tmp_path, small(), bundle.sides)
+    memory = tmp_path / "memory"
+    memory.touch()
+    config = {"folder": str(tmp_path), "memory": str(memory), "dtype": "float32", "seed": 1, "rank": 1, "processes": 2}
+    content = json.dumps(config).encode()
+    call = [sys.executable, "-m", "windlass.training.worker"]
+    worker = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert worker.stdout is not None
+    worker.stdout.close()
+    worker.stdout = None
+    _, said = worker.communicate(len(content).to_bytes(8, "little") + content)
+    assert (worker.returncode, said) == (0, b"")
+
+
+def test_a_trial_of_several_processes_is_told_before_it_begins(setup, monkeypatch, tmp_path):
+    bundle, loader, _ = setup
+    told: list[str] = []
+    monkeypatch.setattr("windlass.training.estimate.available_cores", lambda: 2)
+    monkeypatch.setattr("windlass.training.estimate._speedup", lambda *given: told.append("the trial") or 2.0)
+    recipe = small(train__processes="auto", train__threads=None)
+    assert choose_processes(replace(bundle, recipe=recipe), loader, tmp_path, "cpu", 1000.0, told.append) == 2
+    assert told[0].startswith("trying 2 processes")
+    assert told[1] == "the trial"

@@ -350,6 +350,21 @@ def test_a_warmup_longer_than_the_run_is_reported(tmp_path):
     assert "train.schedule.warmup: 500" in watcher.notes[0]
 
 
+def test_a_warmup_of_one_step_is_none(tmp_path):
+    watcher = Recorder()
+    one = {"epochs": 1, "schedule": {"kind": "constant", "warmup": 1}}
+    train(tmp_path, watcher, loader=data(count=1), **one)
+    assert watcher.notes == []
+
+
+def test_every_evaluation_is_logged_with_the_best_step_so_far(tmp_path):
+    scores = iter([3.0, 1.0, 5.0, 2.0])
+    train(tmp_path, evaluate=lambda model: {"loss": next(scores, 9.0)}, **PLAIN | {"epochs": 4})
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    steps = [row["step"] for row in rows]
+    assert [row["best_step"] for row in rows][:4] == [steps[0], steps[1], steps[1], steps[1]]
+
+
 def test_an_interrupt_before_any_evaluation_leaves_no_best(tmp_path):
     watcher = Recorder(stop_at=1)
     result = train(tmp_path, watcher)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
+from windlass.inference.evaluate import Evaluation
 from windlass.metrics import METRICS, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
@@ -20,6 +21,9 @@ FEW = 5_000
 
 MIN_STEPS = 500
 """A run of fewer steps is short: longer training is among the advice."""
+
+Standing = Literal["better", "not clearly better", "no better", "worse"]
+"""How a model compares with its baseline."""
 
 _SKILLS = {
     "copy": "copying the input",
@@ -40,9 +44,9 @@ class Verdict:
 
     >>> verdict = Verdict("accuracy", 54.2, 100.0, "bag of words", examples=24)
     >>> verdict.standing
-    'below'
+    'worse'
     >>> verdict.sentence(["more data"])
-    'below its baseline: accuracy 54.20, bag of words 100.00: the model has not learned more than counting words;
+    'worse than its baseline: accuracy 54.20, bag of words 100.00: the model has not learned more than counting words;
     try more data'
     """
 
@@ -69,41 +73,43 @@ class Verdict:
         return most * math.sqrt(share * (1 - share) / n)
 
     @property
-    def standing(self) -> Literal["better", "no better", "below"]:
-        """How the model compares with its baseline; a difference within the noise is no better."""
+    def standing(self) -> Standing:
+        """How the model compares with its baseline; a gain within the noise is not clearly better."""
         if self.model == self.baseline == (100.0 if higher_is_better(self.metric) else 0.0):
             return "better"  # nothing is left to gain
         gain = self.model - self.baseline if higher_is_better(self.metric) else self.baseline - self.model
         if gain < -self.noise or math.isnan(gain):
-            return "below"
-        return "better" if gain > self.noise else "no better"
+            return "worse"
+        if gain > self.noise:
+            return "better"
+        return "not clearly better" if gain > 0 else "no better"
 
     def sentence(self, advice: Sequence[str] = ()) -> str:
         """Say that a model is not better than its baseline; an empty text if it is."""
         if self.standing == "better":
             return ""
-        words = "below its baseline" if self.standing == "below" else "no better than its baseline"
+        unsure = self.standing == "not clearly better"
+        on = f" on {counted(self.examples, 'example')}" if unsure else ""
         model, baseline = (format_metric(self.metric, score) for score in (self.model, self.baseline))
-        text = f"{words}: {self.metric} {model}, {self.name} {baseline}"
-        if skill := _SKILLS.get(self.name):
+        text = f"{self.standing} than its baseline{on}: {self.metric} {model}, {self.name} {baseline}"
+        if (skill := _SKILLS.get(self.name)) and not unsure:
             text += f": the model has not learned more than {skill}"
         return f"{text}; try {_either(advice)}" if advice else text
 
 
-def judge(
-    bundle: Bundle, metrics: dict[str, float], baseline: dict[str, float], name: str, examples: int
-) -> Verdict | None:
-    """Compare by the metric of the task; None if the baseline does not have it.
+def judge(bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: str) -> Verdict | None:
+    """Compare by the metric of the task; None if the baseline does not have it, or the model knows no reference.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
-    >>> judge(Bundle.new(Recipe(), Sides.tiny()), {"cer": 90.0}, {"cer": 20.0}, "copy", 100).standing
-    'below'
+    >>> result = Evaluation({"cer": 90.0}, 100, ())
+    >>> judge(Bundle.new(Recipe(), Sides.tiny()), result, {"cer": 20.0}, "copy").standing
+    'worse'
     """
     metric = bundle.task.metric if bundle.task.metric in baseline else bundle.task.output_metric
-    if metric not in metrics or metric not in baseline:
+    if metric not in result.metrics or metric not in baseline or (result.unknown and result.unknown.all):
         return None
-    return Verdict(metric, metrics[metric], baseline[metric], name, examples)
+    return Verdict(metric, result.metrics[metric], baseline[metric], name, result.examples)
 
 
 def advise(folder: Path, bundle: Bundle) -> list[str]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def bench_command(
     folder: flags.Folder,
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="a text file, one input per line; default: synthetic inputs")
+        str | None,
+        typer.Argument(metavar="FILE", help="inputs, as predict takes them, or a folder; default: synthetic inputs"),
     ] = None,
     batch: Annotated[
         list[int] | None, typer.Option(metavar="N", min=1, help="batch size; repeatable; default: 1 and 32")
@@ -39,7 +40,7 @@ def bench_command(
     from rich.table import Table
 
     from windlass.bundle import Bundle
-    from windlass.commands.inputs import input_options, read_inputs
+    from windlass.commands.inputs import input_options, read_files
     from windlass.inference.bench import SYNTHETIC, bench, peak_memory
 
     bundle = Bundle.load(folder)
@@ -50,7 +51,10 @@ def bench_command(
         texts = source.random_values(SYNTHETIC)
         say("no file: synthetic inputs, whose outputs may be longer or shorter than those of real ones")
     else:
-        inputs = read_inputs(file, source, input_options(bundle, {}), False, say)
+        other = bundle.recipe.data.encoding
+        inputs = list(read_files([file], source, input_options(bundle, {}), (), say, other=other))
+        if wrong := next((item.error for item in inputs if item.error), None):
+            raise DataError(f"{wrong}; a measurement needs inputs that can be read")
         texts = [item.value for item in inputs if not source.blank(item.value)]
         if not texts:
             raise DataError(f"{file}: only blank lines: nothing to measure with")

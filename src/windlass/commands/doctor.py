@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, columns, say
 from windlass.core.errors import DataError, visible
+
+if TYPE_CHECKING:
+    from windlass.data.column_facts import ColumnFacts
+    from windlass.data.doctor import Report
 
 
 @app.command()
@@ -40,6 +45,7 @@ def doctor(
     Pictures, clips and sounds are read whole: their sizes or lengths are told, and files that are missing, cannot be
     read, are tiny, or are there twice by their content, also in train and dev.
     """
+    from windlass.data.column_facts import survey_columns
     from windlass.data.corpus import examine
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
@@ -54,8 +60,11 @@ def doctor(
     except DataError as error:
         if task is not None:
             raise
-        say(f"the task is not clear: {error}")
         recipe = compose("text", None, [{"data": over}])
+        unclear = survey_columns(files[0], recipe.data, error)
+        if unclear is not None:
+            _print_columns(*unclear, limit, json_)
+            raise typer.Exit(1) from None
     track = (Silent() if json_ else RichProgress()).track
     report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader, track)
     if json_:
@@ -73,3 +82,16 @@ def doctor(
         print(visible(report.render(limit), sys.stdout))
     if report.refused or (strict and report.findings):
         raise typer.Exit(1)
+
+
+def _print_columns(report: Report, columns: list[ColumnFacts], limit: int, json_: bool) -> None:
+    """Print what the columns of a table hold, and how to choose among them."""
+    if json_:
+        findings = [asdict(f) for f in report.findings]
+        content = {"task": None, "columns": [asdict(c) for c in columns], "counts": report.counts, "findings": findings}
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    print(visible(report.render(limit), sys.stdout))
+    first, second = [*(c for c in columns if c.usable), *columns][:2]
+    chosen = shlex.join(["--source", str(first.column), "--target", str(second.column)])
+    print(visible(f"choose the columns, for example {chosen}", sys.stdout))

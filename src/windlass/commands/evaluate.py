@@ -16,6 +16,7 @@ from windlass.commands.shared import app, columns, load_bundles, read_file, roun
 from windlass.core.errors import WindlassError
 
 if TYPE_CHECKING:
+    from windlass.baseline.verdict import Verdict
     from windlass.bundle import Bundle
     from windlass.data.examples import Example
 
@@ -67,7 +68,7 @@ def evaluate_command(
     from windlass.baseline.verdict import advise, judge
     from windlass.commands.tables import labels_table, metrics_table
     from windlass.core.wording import counted
-    from windlass.experiment.data import prepare_sources
+    from windlass.experiment.data import prepare_sources, trained_on
     from windlass.experiment.run import baseline_metrics
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
@@ -96,8 +97,11 @@ def evaluate_command(
         if flag is not None:
             raise WindlassError(f"{name} is for a language model: leave it out")
     if confusion is not None and first.task.target not in ("label", "tags"):
-        raise WindlassError(f"--confusion is for labels and tags, and this model predicts {first.task.target}")
-    bundles, examples = prepare_sources(bundles, read_file(first, file, over).examples, say)
+        kind = {"tree": "trees", "number": "numbers"}.get(first.task.target, first.task.target)
+        raise WindlassError(f"--confusion is for labels and tags, and this model predicts {kind}")
+    examples = read_file(first, file, over).examples
+    known = trained_on(folder, examples, first.recipe)
+    bundles, examples = prepare_sources(bundles, examples, say)
     first = bundles[0]
     baseline = load_baseline(folder, first.sides.source)
     result = evaluate(bundles, examples, options)
@@ -109,15 +113,17 @@ def evaluate_command(
         beside |= diagonal
     looked = None if attention is None else attention_report(first, examples, attention)
     name = baseline.name if baseline else ""
-    verdict = judge(first, metrics, beside, name, result.examples)
+    verdict = judge(first, result, beside, name)
     outputs, references = [p.text for p in result.predictions], [e.targets for e in examples]
     content: dict[str, Any] = {
         "metrics": rounded(metrics),
         "baseline": rounded(beside),
         "baseline_name": baseline.name if baseline else None,
-        "below_baseline": None if verdict is None else verdict.standing == "below",
+        **_standing(verdict),
         "examples": result.examples,
         "unknown": sum(bool(p.unknown) for p in result.predictions),
+        "unknown_labels": None if result.unknown is None else asdict(result.unknown),
+        "trained_on": known,
         "unread": sum(p.places.unread > 0 for p in result.predictions),
         "seconds": round(perf_counter() - started, 2),
         "search": None if options is None else options.model_dump(mode="json"),
@@ -145,6 +151,10 @@ def evaluate_command(
     if content["unread"]:
         summary += f"; {content['unread']} longer than the model reads"
     print(summary)
+    if known:
+        print("the model was trained on these very examples: the scores do not tell how it does on new ones")
+    if result.unknown is not None:
+        print(result.unknown.sentence())
     if looked is not None:
         print(looked.sentence())
     if verdict is not None and verdict.standing != "better":
@@ -153,6 +163,13 @@ def evaluate_command(
         print(f"{name}: {text}")
     for line in labels_table(labels):
         print(line)
+
+
+def _standing(verdict: Verdict | None) -> dict[str, Any]:
+    """How the model compares with its baseline, for JSON."""
+    if verdict is None:
+        return {"below_baseline": None, "standing": None}
+    return {"below_baseline": verdict.standing == "worse", "standing": verdict.standing}
 
 
 def _evaluate_texts(
@@ -172,12 +189,12 @@ def _evaluate_texts(
     baselines = LanguageBaselines.load(folder)
     beside = {} if baselines is None else language_metrics(baselines, first, texts)
     name = "" if baselines is None else baselines.name
-    best = judge(first, result.metrics, beside.get(name, {}), name, len(texts))
+    best = judge(first, result, beside.get(name, {}), name)
     ids = [n for text in texts for n in first.sides.tokenizer.encode(text)]
     content: dict[str, Any] = {
         "metrics": rounded(result.metrics),
         "baselines": {name: rounded(metrics) for name, metrics in beside.items()},
-        "below_baseline": None if best is None else best.standing == "below",
+        **_standing(best),
         "texts": result.examples,
         "tokens": len(ids),
         "unknown": ids.count(UNK),

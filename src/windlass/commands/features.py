@@ -147,7 +147,8 @@ def _values(files: list[str], side: SourceSide, recipe: Recipe, failed: dict[str
 
     for file in files:
         options = _with_column(file, side, recipe)
-        for item in read_files([file], side, options, options.source is not None, say):
+        asked = () if options.source is None else ("source",)
+        for item in read_files([file], side, options, asked, say):
             if item.error:
                 failed[str(item.text)] = item.error
             elif item.value:

@@ -38,7 +38,12 @@ Separator = Annotated[
     typer.Option("--separator", metavar="NAME", help="of columns: tab, comma, semicolon, pipe or any character"),
 ]
 Encoding = Annotated[
-    str | None, typer.Option("--encoding", metavar="NAME", help="of the file, such as cp1252; default: UTF-8")
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="of the file, such as cp1252; default: UTF-8 or, if it is not, that of the model's training data",
+    ),
 ]
 Also = Annotated[list[Path] | None, typer.Option("--also", metavar="DIR", help="ensemble with this model; repeatable")]
 BeamSize = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="beam size")]

@@ -48,8 +48,9 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "baseline", facts["baseline_name"]
     if facts["train_examples"] is not None:
         files = f" of {', '.join(facts['files'])}" if facts["files"] else ""
-        examples = counted(facts["train_examples"], "text" if facts["task"] == "lm" else "example")
-        yield "trained on", f"{examples}{files}, {facts['dev_examples']:,} for validation"
+        noun, unit = ("example", "examples") if facts["train_characters"] is None else ("character", "characters")
+        examples = counted(facts[f"train_{unit}"], noun)
+        yield "trained on", f"{examples}{files}, {facts[f'dev_{unit}']:,} for validation"
     if facts["steps"] is not None:
         epochs = f"{facts['epochs']:.4g} epoch{'' if facts['epochs'] == 1 else 's'}"
         yield "trained for", f"{counted(facts['steps'], 'step')}, {epochs}, {format_duration(facts['seconds'])}"

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from windlass.bundle import Bundle
 from windlass.commands.shared import data_options
-from windlass.core.errors import DataError, WindlassError, nearest
+from windlass.core.errors import DataError, nearest
 from windlass.data import folders, tables
-from windlass.data.column_groups import columns_of, joined
+from windlass.data.column_groups import columns_of
 from windlass.data.examples import Value
-from windlass.data.files import STDIN, lines, undecoded
-from windlass.data.findings import Findings
-from windlass.data.readers import DataOptions
+from windlass.data.files import NAME_ENCODING, STDIN, is_empty, lines, repaired, stdin_lines, undecoded
+from windlass.data.findings import Finding, Findings
+from windlass.data.objects import first_object, objects
+from windlass.data.readers import DataOptions, in_its_encoding
 from windlass.data.sides import CellError, SourceSide
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
 
@@ -29,6 +28,7 @@ FILES = 64
 """The same of inputs that are files, which take longer."""
 
 Note = Callable[[str], None]
+T = TypeVar("T")
 
 
 class Input(NamedTuple):
@@ -52,13 +52,14 @@ def input_options(bundle: Bundle, over: dict[str, Any]) -> DataOptions:
     >>> input_options(Bundle.new(Recipe(), Sides.tiny()), {"source": "2"}).source
     2
     """
-    anew: dict[str, Any] = {"target": None, "alignment": None, "format": "auto", "header": "auto", "separator": "auto"}
+    anew: dict[str, Any] = dict.fromkeys(("target", "alignment", "encoding"))
+    anew |= dict.fromkeys(("format", "header", "separator"), "auto")
     if bundle.task.turns:
         anew["source"] = None  # a line is a dialog
     return data_options(anew | over, bundle.recipe)
 
 
-def portions(items: Iterable[Input], live: bool, size: int = PORTION) -> Iterator[list[Input]]:
+def portions(items: Iterable[T], live: bool, size: int = PORTION) -> Iterator[list[T]]:
     """Yield inputs in portions; `live`, all that are there so far, so that output does not wait for more input.
 
     >>> [len(part) for part in portions(iter([Input(1, "a", "a"), Input(2, "b", "b")]), live=False)]
@@ -69,12 +70,12 @@ def portions(items: Iterable[Input], live: bool, size: int = PORTION) -> Iterato
         while part := list(islice(each, size)):
             yield part
         return
-    queue: SimpleQueue[Input | BaseException | None] = SimpleQueue()
+    queue: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
 
     def fill() -> None:
         try:
             for item in items:
-                queue.put(item)
+                queue.put((item,))
             queue.put(None)
         except BaseException as error:
             queue.put(error)
@@ -91,13 +92,13 @@ def portions(items: Iterable[Input], live: bool, size: int = PORTION) -> Iterato
 
 
 def _ready(
-    queue: SimpleQueue[Input | BaseException | None], size: int
-) -> tuple[list[Input], Input | BaseException | None]:
+    queue: SimpleQueue[tuple[T] | BaseException | None], size: int
+) -> tuple[list[T], tuple[T] | BaseException | None]:
     """All inputs that are there, at least one; and what came last."""
-    part: list[Input] = []
+    part: list[T] = []
     item = queue.get()
-    while isinstance(item, Input):
-        part.append(item)
+    while isinstance(item, tuple):
+        part += item
         if len(part) == size:
             break
         try:
@@ -108,13 +109,20 @@ def _ready(
 
 
 def read_files(
-    files: Iterable[str], side: SourceSide, options: DataOptions, asked: bool, note: Note, strip: bool = True
+    files: Iterable[str],
+    side: SourceSide,
+    options: DataOptions,
+    asked: Collection[str],
+    note: Note,
+    strip: bool = True,
+    other: str | None = None,
+    stdin: tables.Numbered | None = None,
 ) -> Iterator[Input]:
     """Yield the inputs of several files, each of them one input, a table or lines; of a folder, all inputs in it.
 
     >>> from windlass.data.sides.picture import PictureSource
     >>> side, (red, *_) = PictureSource.tiny()
-    >>> [item.line for item in read_files([red, str(Path(red).parent)], side, DataOptions(), False, print)][:3]
+    >>> [item.line for item in read_files([red, str(Path(red).parent)], side, DataOptions(), (), print)][:3]
     [1, 1, 2]
     """
     for file in files:
@@ -128,7 +136,7 @@ def read_files(
             if not line:
                 raise DataError(f"{file}: no {side.what}s in this folder: name another, or files")
         else:
-            yield from read_inputs(file, side, options, asked, note, strip)
+            yield from read_inputs(file, side, options, asked, note, strip, other, stdin)
 
 
 def _is_input(path: Path, side: SourceSide, options: DataOptions) -> bool:
@@ -145,47 +153,74 @@ def _is_input(path: Path, side: SourceSide, options: DataOptions) -> bool:
 
 
 def read_inputs(
-    file: str, side: SourceSide, options: DataOptions, asked: bool, note: Note, strip: bool = True
+    file: str,
+    side: SourceSide,
+    options: DataOptions,
+    asked: Collection[str],
+    note: Note,
+    strip: bool = True,
+    other: str | None = None,
+    stdin: tables.Numbered | None = None,
 ) -> Iterator[Input]:
     """Yield the inputs of a file, or of stdin for "-"; whatever had to be repaired is noted.
 
-    A table is told by its name, by columns that are `asked` for, or by its rows. Lines are stripped of surrounding
+    A table is told by its name, by options that are `asked` for, or by its rows. Lines are stripped of surrounding
     spaces unless `strip` is false, for outputs that refer to character offsets. A text of more characters than the
-    model has seen is truncated: it could take hours.
+    model has seen is truncated: it could take hours. A file that is not UTF-8 is read in the `other` encoding. The
+    lines of `stdin` may be given, if some have been looked at.
 
     >>> import pathlib, tempfile
     >>> from windlass.data.sides.text import TextSource
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.csv"
     >>> _ = path.write_text("id,review,stars\\n1,what fun,5\\n2,what a bore,1\\n")
     >>> options, side = DataOptions(source="review", target="stars"), TextSource.tiny()[0]
-    >>> [item.value for item in read_inputs(str(path), side, options, False, print)]
+    >>> [item.value for item in read_inputs(str(path), side, options, (), print)]
     ['what fun', 'what a bore']
     """
     wanted: dict[str, tables.Column] = {"source": options.source or 1}
     if side.texts > 1:
         wanted["second"] = options.second or 2
-    rows: Iterator[tuple[int, list[object]]] | None = None
-    numbered: Iterator[tuple[int, str]] = iter(())
-    if file == STDIN and options.format not in ("jsonl", "parquet", "labelled"):
-        numbered, rows = _from_stdin(options, wanted, asked, note)
-    elif asked or tables.suffix(file) in tables.ENDINGS or _tabbed(file, options):
-        rows = _from_table(file, options, wanted, note)
+    rows: Iterator[tables.Given] | None = None
+    numbered: tables.Numbered = iter(())
+    if file == STDIN and options.format not in ("parquet", "labelled"):
+        given = stdin or stdin_lines(options.encoding, other, note)
+        numbered, rows = _from_stdin(given, options, wanted, asked, note)
+    elif is_empty(file):
+        note(f"{file}: the file is empty: there is nothing to predict")
     else:
-        numbered = lines(file, Findings(), options.encoding)
+        options = in_its_encoding(file, options, other, note)
+        if asked or tables.suffix(file) in tables.ENDINGS or _tabbed(file, options):
+            rows = _from_table(file, options, wanted, asked, note)
+        else:
+            numbered = lines(file, Findings(), options.encoding)
     where, folder = ("stdin", Path()) if file == STDIN else (file, Path(file).parent)
     longest = options.max_length if side.textual else None
     for line, cells in rows or ():
-        texts = [_cut(f"{where}:{line}", _plain(cell), longest, note) for cell in cells]
-        given = texts[0] if len(texts) == 1 else tuple(texts)
-        yield _input(line, given, side.read, side, folder, where)
+        if wrong := _wrong(cells, wanted):
+            yield Input(line, "", "", f"{where}:{line}: {wrong}")
+            continue
+        found = {} if isinstance(cells, Finding) else cells  # a blank line
+        texts = [_cut(f"{where}:{line}", _plain(found.get(part)), longest, note) for part in wanted]
+        yield _input(line, texts[0] if len(texts) == 1 else tuple(texts), side.read, side, folder, where)
     for line, text in numbered:
         if undecoded(text):
-            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown")
-            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown; {NAME_ENCODING}")
+            text = repaired(text)
         text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
         if side.texts > 1 and text and text.count("\t") != 1:
-            raise WindlassError(f"line {line}: a pair is two texts separated by one tab, not {text[:60]!r}")
-        yield _input(line, text, side.from_line, side, folder, where)
+            wrong = f"a pair is two texts separated by one tab, not {text[:60]!r}"
+            yield Input(line, text, "", f"{where}:{line}: {wrong}")
+        else:
+            yield _input(line, text, side.from_line, side, folder, where)
+
+
+def _wrong(cells: dict[str, object] | Finding, wanted: Mapping[str, tables.Column]) -> str | None:
+    """What makes a row unusable; a blank line is a blank input."""
+    if isinstance(cells, Finding):
+        hint = f"; {NAME_ENCODING}" if cells.kind == "invalid UTF-8" else ""
+        return None if cells.kind == "blank" else f"{cells.what}{hint}"
+    missing = [column for part, column in wanted.items() if cells.get(part, tables.MISSING) is tables.MISSING]
+    return f"no column {missing[0]!r} in this row" if missing else None
 
 
 def _input(
@@ -206,14 +241,14 @@ def _cut(where: str, text: object, longest: int | None, note: Note) -> object:
 
 
 def _plain(cell: object) -> object:
-    if cell is None or cell is tables.MISSING:
+    if cell is None:
         return ""
     return cell.strip() if isinstance(cell, str) else cell
 
 
 def _from_table(
-    file: str, options: DataOptions, wanted: dict[str, tables.Column], note: Note
-) -> Iterator[tuple[int, list[object]]]:
+    file: str, options: DataOptions, wanted: dict[str, tables.Column], asked: Collection[str], note: Note
+) -> Iterator[tables.Given]:
     """The source cells of the rows of a table."""
     options = options.model_copy(update={"source": None, "second": None})
     sheet = tables.sheet(file, options, Findings())
@@ -222,17 +257,23 @@ def _from_table(
         sheet = headed if {*_named([*wanted.values()], headed.names)} <= {*(headed.names or ())} else sheet
     for text in sheet.notes:
         note(text)
-    if sheet.names is None and sheet.width <= len(wanted):
+    if sheet.names is None and sheet.width == 1 and "separator" in asked:
+        raise DataError(f"{file}: --separator has no use: no line has {options.separator!r}; leave it out")
+    if sheet.names is None and sheet.width <= len(wanted) and "source" not in asked:
         wanted = dict(zip(wanted, range(1, len(wanted) + 1), strict=True))  # a table of inputs alone
-    each = [column for chosen in wanted.values() for column in columns_of(chosen, sheet.names)]
-    for column in each:
+    if sheet.names != []:  # else no line of a jsonl is an object
+        _check_columns(file, sheet, wanted)
+    return sheet.rows(wanted)
+
+
+def _check_columns(file: str, sheet: tables.Sheet, wanted: dict[str, tables.Column]) -> None:
+    for column in (column for chosen in wanted.values() for column in columns_of(chosen, sheet.names)):
         if sheet.names is None and isinstance(column, str):
-            raise DataError(f"{file}: no header, and the model reads column {column!r}: choose a number by --source")
+            raise DataError(f"{file}: no header, so no column is called {column!r}: choose a number by --source")
         if isinstance(column, int) and column > sheet.width:
             raise DataError(f"{file}: no column {column}, which the model reads: choose another by --source")
         if isinstance(column, str) and sheet.names is not None and column not in sheet.names:
             raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names)}")
-    return ((line, [cells[part] for part in wanted]) for line, cells in sheet.read(wanted))
 
 
 def _tabbed(file: str, options: DataOptions) -> bool:
@@ -246,22 +287,27 @@ def _tabbed(file: str, options: DataOptions) -> bool:
 # ---------------------------------------------------------------- stdin, line by line
 
 
-def _stdin() -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
-        yield number, text.removesuffix("\n").removesuffix("\r")
-
-
 def _from_stdin(
-    options: DataOptions, wanted: dict[str, tables.Column], asked: bool, note: Note
-) -> tuple[Iterator[tuple[int, str]], Iterator[tuple[int, list[object]]] | None]:
+    numbered: tables.Numbered,
+    options: DataOptions,
+    wanted: dict[str, tables.Column],
+    asked: Collection[str],
+    note: Note,
+) -> tuple[tables.Numbered, Iterator[tables.Given] | None]:
     """Lines of text, or else rows of a table: what is not said is told by the first line, as the next may take long."""
-    numbered = _stdin()
     first = next(numbered, None)
     if first is None:
+        note("stdin: there is nothing in it to predict")
         return numbered, None
     every, columns = chain([first], numbered), list(wanted.values())
     by_name = _named(columns, None)
+    if options.format == "jsonl":
+        return iter(()), _from_objects(every, wanted)
+    plain = options.format == options.header == options.separator == "auto"
+    known = first_object(first[1]) or {} if plain else {}
+    if known and set(named := _named(columns, list(known))) <= set(known) and (named or asked):
+        note(f"stdin: read as JSON lines, as the first has {', '.join(map(repr, named)) or 'keys'}")
+        return iter(()), _from_objects(every, wanted)
     usual = "," if options.format == "csv" else "\t"
     marks = [usual, *SEPARATORS.values()] if options.separator == "auto" else [options.separator]
     for mark in (SEPARATORS.get(name, name) for name in marks):
@@ -270,32 +316,27 @@ def _from_stdin(
         if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
             if not asked:
                 note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
-            groups = [columns_of(column, names) for column in columns]
-            places = [[names.index(c) if isinstance(c, str) else c - 1 for c in group] for group in groups]
-            return iter(()), _cells(numbered, mark, places)
+            return iter(()), tables.delimited("stdin", numbered, mark, names, headed=False).rows(wanted)
     if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
         return every, None
     if by_name and asked:
         raise DataError(f"stdin:1: no column is called {by_name[0]!r}: choose its number by --source")
     if not asked:
         note("stdin: lines have columns, of which one is read as input; else: --source, --format")
-    mark = SEPARATORS.get(marks[0], marks[0])
-    groups = [columns_of(column, None) for column in columns]
-    return iter(()), _cells(every, mark, [[0 if isinstance(c, str) else c - 1 for c in group] for group in groups])
+    sheet = tables.delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False)
+    unnamed = {part: 1 if _named([column], None) else column for part, column in wanted.items()}
+    return iter(()), sheet.rows(unnamed)
+
+
+def _from_objects(numbered: tables.Numbered, wanted: dict[str, tables.Column]) -> Iterator[tables.Given]:
+    """The cells of JSON objects, as soon as each has come; the first names the columns."""
+    every = objects("stdin", numbered)
+    for line, value in every:
+        if not isinstance(value, Finding):
+            yield from tables.of_objects("stdin", chain([(line, value)], every), list(value), []).rows(wanted)
+            return
+        yield line, value
 
 
 def _named(columns: list[tables.Column], names: Sequence[str] | None) -> list[str]:
     return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
-
-
-def _cells(
-    numbered: Iterator[tuple[int, str]], separator: str, places: list[list[int]]
-) -> Iterator[tuple[int, list[object]]]:
-    """Some cells of each row, as soon as its line has come."""
-    if separator == "\t":
-        rows: Iterator[list[str]] = (text.split("\t") for _, text in numbered)
-    else:
-        rows = csv.reader((text + "\n" for _, text in numbered), delimiter=separator)
-    for line, row in enumerate(rows, 1):
-        parts = [[row[place] if place < len(row) else "" for place in group] for group in places]
-        yield line, [part[0] if len(part) == 1 else joined(part) for part in parts]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePath
 from textwrap import shorten
 
-from windlass.baseline.verdict import advise, judge
+from windlass.baseline.verdict import Verdict, advise, judge
 from windlass.core.program import program
 from windlass.core.wording import counted
-from windlass.data.examples import Value
+from windlass.data.examples import Example, Value
 from windlass.experiment.run import Outcome
 from windlass.metrics.likelihood import format_metric
 from windlass.training.progress import format_duration
 
-SHOWN = 120
-"""The longest input that a hint shows whole, in characters."""
+SHOWN, LOOKED = 120, 1000
+"""The longest input that a hint shows whole, in characters, and among how many examples it is looked for."""
 
 
 def outcome_lines(outcome: Outcome, out: Path, seconds: float, example: Value) -> Iterator[str]:
@@ -36,7 +37,7 @@ def outcome_lines(outcome: Outcome, out: Path, seconds: float, example: Value) -
     >>> print("\\n".join(outcome_lines(outcome, Path("model"), 2.0, "ab")))
     done in 2s (1 step, best at step 1)
     dev  accuracy 0.00  cer ...   [baseline, ...]
-    below its baseline: cer ...
+    worse than its baseline: cer ...
     model in model; next:
       echo ab | windlass predict model
       windlass explain model ab --out attention.png
@@ -50,14 +51,27 @@ def outcome_lines(outcome: Outcome, out: Path, seconds: float, example: Value) -
     )
     yield f"done in {format_duration(seconds)} ({counted(result.steps, 'step')}, best at step {result.best_step})"
     yield f"dev  {metrics}   [baseline, {outcome.baseline.name}: {baseline}]"
-    verdict = judge(
-        outcome.bundle, outcome.dev.metrics, outcome.baseline_metrics, outcome.baseline.name, outcome.dev.examples
-    )
-    if verdict is not None and verdict.standing != "better":
+    if (verdict := verdict_of(outcome)) is not None and verdict.standing != "better":
         yield verdict.sentence(advise(out, outcome.bundle))
     yield f"model in {out}; next:"
     for hint in _hints(outcome, shlex.quote(str(out)), example):
         yield f"  {hint}"
+
+
+def verdict_of(outcome: Outcome) -> Verdict | None:
+    """How the model compares with its baseline on dev; None if that says nothing.
+
+    >>> from windlass.baseline import Baseline
+    >>> from windlass.bundle import Bundle
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> from windlass.training.observe import FitResult
+    >>> result = FitResult(None, best_step=0, steps=3, epochs=1, seconds=1, reason="interrupted")
+    >>> verdict_of(Outcome(Bundle.new(Recipe(), Sides.tiny()), result, None, Baseline("copy"), {}))
+    """
+    if outcome.dev is None:
+        return None
+    return judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name)
 
 
 def _hints(outcome: Outcome, folder: str, example: Value) -> Iterator[str]:
@@ -68,10 +82,7 @@ def _hints(outcome: Outcome, folder: str, example: Value) -> Iterator[str]:
         yield f"{windlass} generate {folder} --length 500"
         yield f"{windlass} evaluate {folder} {test}"
         return
-    texts = [
-        shlex.quote(text if len(text) <= SHOWN else shorten(text, 80, placeholder=" ..."))
-        for text in bundle.sides.source.columns(example)
-    ]
+    texts = [shlex.quote(_beginning(text)) for text in bundle.sides.source.columns(example)]
     if bundle.task.turns:
         yield f"{windlass} chat {folder}"
     elif bundle.sides.source.extensions and isinstance(example, str):
@@ -86,6 +97,22 @@ def _hints(outcome: Outcome, folder: str, example: Value) -> Iterator[str]:
         second = f" --second {texts[1]}" if len(texts) > 1 else ""
         yield f"{windlass} explain {folder} {texts[0]}{second} --out {picture}"
     yield f"{windlass} evaluate {folder} {test}"
+
+
+def example_for_hints(examples: Sequence[Example]) -> Value:
+    """The source of the first example that a hint can show whole; if there is none, the first.
+
+    >>> from windlass.data.examples import Place
+    >>> texts = ["long " * 100, "short"]
+    >>> example_for_hints([Example(text, ("x",), None, Place("texts.csv", 1)) for text in texts])
+    'short'
+    """
+    return next((e.source for e in islice(examples, LOOKED) if len(e.text) <= SHOWN), examples[0].source)
+
+
+def _beginning(text: str) -> str:
+    """The text, or as many of its first words as a hint shows: a command that is copied means what it shows."""
+    return text if len(text) <= SHOWN else shorten(text, SHOWN, placeholder="") or text[:SHOWN]
 
 
 def _picture(outcome: Outcome) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,6 @@ from windlass.commands import flags
 from windlass.commands.shared import (
     MAX_NOTES,
     app,
-    closed_pipe_is_the_end,
     columns,
     data_options,
     load_bundles,
@@ -23,12 +24,17 @@ from windlass.commands.shared import (
     search_from_flags,
 )
 from windlass.core.errors import WindlassError, visible
+from windlass.core.program import program
+from windlass.core.wording import counted
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
     from windlass.commands.inputs import Input
     from windlass.core.records import Prediction
     from windlass.data import conll
+
+
+_COMMENT = re.compile(r"# *(sent_id|text|newdoc|newpar|global\.columns)\b")  # of CoNLL-U
 
 
 @app.command("predict")
@@ -70,18 +76,20 @@ def predict_command(
     writes it with its own tags; it splits plain text into words and writes word/TAG.
 
     A model of pictures, clips or sounds takes the files themselves, a folder of them, or their names, one per line. An
-    input that cannot be read is named on stderr and has a blank line; the exit code is then 1.
+    input that cannot be read is named on stderr and has a blank line; the exit code is then 1. A sentence of a CoNLL
+    file that cannot be read is written as it is.
     """
     from windlass.commands.inputs import FILES, PORTION, input_options, portions, read_files
     from windlass.data import conll
-    from windlass.data.files import STDIN
+    from windlass.data.files import STDIN, stdin_lines
     from windlass.data.sides import SideOptions
     from windlass.inference.predict import predict
 
     bundles = load_bundles(folder, also, device)
     if bundles[0].task.language_model:
         raise WindlassError(
-            f"a language model has no input to predict from: use generate {folder} or score {folder} FILE"
+            f"a language model has no input to predict from: use {program()} generate {folder} or {program()} score "
+            f"{folder} FILE"
         )
     options = search_from_flags(
         bundles[0],
@@ -100,33 +108,44 @@ def predict_command(
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
     over = columns(source, None, None, format, second, header, separator, encoding)
     files = files or [STDIN]
+    given = input_options(bundles[0], over)
+    other, tags = bundles[0].recipe.data.encoding, bundles[0].task.target == "tags"
+    stdin = stdin_lines(given.encoding, other, say) if STDIN in files else iter(())
     shapes = [conll.form(file, format or "auto", SideOptions()) for file in files]
+    if files == [STDIN] and not over and tags and bundles[0].sides.source.word_by_word:
+        first = list(islice(stdin, 1))
+        stdin = chain(first, stdin)
+        shapes = [_recognise_columns(bundles[0], text) for _, text in first] or [None]
     if any(shapes):
-        for file, shape in zip(files, shapes, strict=True):
-            if shape is None or bundles[0].task.target != "tags":
-                raise WindlassError(f"{files[0]}: CoNLL files are for a model that tags; give this one lines of text")
-            _tag_columns(bundles, file, shape, over)
+        if not tags or not all(shapes):
+            raise WindlassError(f"{files[0]}: CoNLL files are for a model that tags; give this one lines of text")
+        failed = sum(
+            _tag_columns(bundles, file, shape, over, stdin) for file, shape in zip(files, shapes, strict=True) if shape
+        )
+        if failed:
+            say(f"{counted(failed, 'sentence')} cannot be read")
+            raise typer.Exit(1)
         return
-    asked = any(value is not None for value in (source, second, format, header, separator))
+    flags_given = {"source": source, "second": second, "format": format, "header": header, "separator": separator}
+    asked = [name for name, value in flags_given.items() if value is not None]
     done = unknown = cut = unread = failed = 0
-    side, strip = bundles[0].sides.source, bundles[0].task.target != "tags"  # offsets refer to the line as it is
-    items = read_files(files, side, input_options(bundles[0], over), asked, say, strip)
-    with closed_pipe_is_the_end():
-        for part in portions(items, live=STDIN in files, size=FILES if side.extensions else PORTION):
-            values = [item.value for item in part]
-            for item, prediction in zip(part, predict(bundles, values, options, nbest, first_key=done), strict=True):
-                done += 1
-                if item.error or prediction.error:
-                    failed += 1
-                    prediction = replace(prediction, error=item.error or prediction.error)
-                    say(str(prediction.error))
-                unread += prediction.places.unread > 0
-                cut += not prediction.finished
-                unknown += bool(prediction.unknown)
-                if prediction.unknown and unknown <= MAX_NOTES and not json_:
-                    say(f"line {item.line}: {never_seen(prediction.unknown)}")
-                print(visible(_line(item, prediction, json_), sys.stdout))
-            sys.stdout.flush()
+    side = bundles[0].sides.source
+    items = read_files(files, side, given, asked, say, not tags, other, stdin)  # offsets refer to the line as it is
+    for part in portions(items, live=STDIN in files, size=FILES if side.extensions else PORTION):
+        values = [item.value for item in part]
+        for item, prediction in zip(part, predict(bundles, values, options, nbest, first_key=done), strict=True):
+            done += 1
+            if item.error or prediction.error:
+                failed += 1
+                prediction = replace(prediction, error=item.error or prediction.error)
+                say(str(prediction.error))
+            unread += prediction.places.unread > 0
+            cut += not prediction.finished
+            unknown += bool(prediction.unknown)
+            if prediction.unknown and unknown <= MAX_NOTES and not json_:
+                say(f"line {item.line}: {never_seen(prediction.unknown)}")
+            print(visible(_line(item, prediction, json_), sys.stdout))
+        sys.stdout.flush()
     if unknown > MAX_NOTES and not json_:
         say(f"and {unknown - MAX_NOTES} more lines with symbols that the model has never seen")
     if cut and not json_:
@@ -138,25 +157,51 @@ def predict_command(
         raise typer.Exit(1)
 
 
-def _tag_columns(bundles: list[Bundle], file: str, shape: conll.Form, over: dict[str, Any]) -> None:
-    """Write a CoNLL file with the model's tags in their column."""
-    from windlass.commands.inputs import PORTION
+def _recognise_columns(bundle: Bundle, first: str) -> conll.Form | None:
+    """Whether a first line is of a CoNLL or CoNLL-U file: a comment, or a word with a tag that the model knows."""
+    from windlass.data.sides.tags import TagsTarget
+
+    cells = first.split("\t") if "\t" in first else first.split()
+    side, column = bundle.sides.target, bundle.recipe.data.target
+    known = side.symbols if isinstance(side, TagsTarget) else ()
+    place = column - 1 if isinstance(column, int) else 1
+    form: conll.Form | None = None
+    if _COMMENT.match(first) or (len(cells) == 10 and cells[0].isdigit()):
+        form = "conllu"
+    elif first.startswith("-DOCSTART-") or (0 < place < len(cells) and cells[place] in known):
+        form = "conll"
+    if form is not None:
+        say(f"stdin: read as {form}, a word per line with its columns, as its first line looks so; else: --format tsv")
+    elif "\t" in first.strip() and bundle.recipe.data.source is None:
+        say("stdin: read as lines of text; if it has a word per line with its columns: --format conll")
+    return form
+
+
+def _tag_columns(
+    bundles: list[Bundle], file: str, shape: conll.Form, over: dict[str, Any], stdin: Iterator[tuple[int, str]]
+) -> int:
+    """Write a CoNLL file with the model's tags in their column; return how many sentences cannot be read."""
+    from windlass.commands.inputs import portions
     from windlass.data import conll
-    from windlass.data.findings import Finding, Findings
+    from windlass.data.files import STDIN, repaired
+    from windlass.data.findings import Findings
+    from windlass.data.readers import in_its_encoding
     from windlass.inference.predict import predict
 
-    findings = Findings(strict=False)
-    blocks = conll.blocks(file, shape, data_options(over, bundles[0].recipe), findings)
-    with closed_pipe_is_the_end():
-        while portion := list(islice(blocks, PORTION)):
-            predictions = predict(bundles, [block.words for block in portion])
-            for block, prediction in zip(portion, predictions, strict=True):
-                if block.rows and not any(block.words):
-                    what = f"no word in column {block.word_column + 1}: check the format"
-                    findings.add(Finding(file, block.line, "missing column", what, "kept"))
-                print(visible("\n".join(block.written(prediction.answer.tokens)) + "\n", sys.stdout))
-    for finding in findings.entries[:MAX_NOTES]:
-        say(str(finding))
+    options, live, failed = data_options({"encoding": None} | over, bundles[0].recipe), file == STDIN, 0
+    if not live:
+        options = in_its_encoding(file, options, bundles[0].recipe.data.encoding, say)
+    blocks = conll.blocks(file, shape, options, Findings(), stdin if live else None)
+    for portion in portions(blocks, live):
+        predictions = predict(bundles, [() if block.unreadable else block.words for block in portion])
+        for block, prediction in zip(portion, predictions, strict=True):
+            if block.unreadable:
+                failed += 1
+                say(f"{'stdin' if live else file}:{block.unreadable}; the sentence is written as it is")
+            tagged = block.lines if block.unreadable else block.written(prediction.answer.tokens)
+            print(visible(repaired("\n".join(tagged)) + "\n", sys.stdout))
+        sys.stdout.flush()
+    return failed
 
 
 def _line(item: Input, prediction: Prediction, as_json: bool) -> str:

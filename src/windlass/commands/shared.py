@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from windlass.core.errors import RecipeError, WindlassError, visible
 
@@ -22,7 +23,21 @@ if TYPE_CHECKING:
     from windlass.decoding.options import SearchOptions
     from windlass.recipe import Recipe
 
+
+class _Commands(TyperGroup):
+    """The commands; Ctrl-C ends each of them in one line, and a closed pipe is no error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with closed_pipe_is_the_end():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -80,8 +95,10 @@ def closed_pipe_is_the_end() -> Iterator[None]:
     read
     """
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
         raise typer.Exit(0) from None
@@ -140,9 +157,11 @@ def read_file(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
     >>> read_file(Bundle.new(Recipe(), Sides.tiny()), str(path), {"source": "2", "target": "1"}).examples[0].source
     'ba'
     """
+    from windlass.data.readers import in_its_encoding
     from windlass.experiment.data import read_examples
 
-    result = read_examples(bundle.recipe, file, data_options(columns, bundle.recipe))
+    options = data_options({"encoding": None} | columns, bundle.recipe)
+    result = read_examples(bundle.recipe, file, in_its_encoding(file, options, bundle.recipe.data.encoding, say))
     for finding in result.findings[:MAX_NOTES]:
         say(str(finding))
     if len(result.findings) > MAX_NOTES:

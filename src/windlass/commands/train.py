@@ -75,14 +75,15 @@ def train(
     data. For more control, name a task (`windlass train --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see
     `windlass recipes`), and override it with --set.
     """
+    from windlass.baseline.verdict import advise
     from windlass.bundle import Bundle, load_definition
-    from windlass.commands.outcome import outcome_lines
+    from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
     from windlass.experiment.data import read_data
-    from windlass.experiment.recognise import adapt_tokens, compose_for
+    from windlass.experiment.recognise import adapt_tokens, compose_for, recompose_for
     from windlass.experiment.run import apply_suggestions, check_folder, run
     from windlass.experiment.vectors import with_vectors
-    from windlass.recipe import compose, merge, override, parse, setting
+    from windlass.recipe import merge, override, parse, setting
     from windlass.tasks import TASKS
     from windlass.training.observe import Silent
     from windlass.training.progress import RichProgress
@@ -118,8 +119,7 @@ def train(
             raise WindlassError("--from uses the recipe of the model: use --set instead of --task or --recipe")
         over = [{"data": data_over}, *settings]
         if start is not None:
-            kept = start.recipe.model_dump(mode="json") | {"data": {}}
-            composed = compose(start.recipe.task, None, [kept, *over])
+            composed = recompose_for(start.recipe, over, note)
         else:
             composed = compose_for(task, recipe, over, note)
         if vectors is not None:
@@ -143,7 +143,9 @@ def train(
     if outcome.fit.reason == "interrupted":
         say(f"interrupted and saved; resume with: {program()} train --resume --out {shlex.quote(str(out))}")
         raise typer.Exit(130)
-    for line in outcome_lines(outcome, out, perf_counter() - started, data.dev[0].source):
+    if quiet and (verdict := verdict_of(outcome)) is not None and verdict.standing == "worse":
+        say(verdict.sentence(advise(out, outcome.bundle)))
+    for line in outcome_lines(outcome, out, perf_counter() - started, example_for_hints(data.dev)):
         note(line)
 
 

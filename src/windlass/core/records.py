@@ -377,7 +377,7 @@ class Prediction:
     answer: Answer
     places: Places = Places("none", ())  # what the model read
     score: float = 0.0  # log probability; of a text, normalised by length as the search ranks
-    confidence: float | None = 1.0  # probability of the whole answer under the model, 0 to 1; None of a number
+    confidence: float | None = 1.0  # probability of the whole answer under the model, 0 to 1; None of number or blank
     attention: tuple[tuple[float, ...], ...] | None = None  # rows over `places`: see docs/predictions.md
     word_attention: tuple[tuple[float, ...], ...] = ()  # of sentences: the weight of every word within its sentence
     unknown: tuple[str, ...] = ()  # what in the input the model has never seen

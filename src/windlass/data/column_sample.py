@@ -21,10 +21,17 @@ from windlass.media.in_memory import is_picture
 
 FEW = 10
 """Rows too few to tell labels from texts."""
+ASIDE = ("nothing", "id", "date", "object", "other", "links")
+"""What columns look like that are neither source nor target unless they are chosen."""
 _SPLITS = frozenset("train dev test valid validation val".split())
 _CODE = re.compile(r"[0-9a-fA-F-]{16,}|https?://\S+|\S+\.(?:jpe?g|png|wav|mp3|mp4)")
 _LINKS = re.compile(r"(\d+-\d+)( \d+-\d+)*")
 _SEVERAL = re.compile(r"[^,]+(,[^,]+)+")
+_WHOLE = re.compile(r"[-+]?\d+([.,]0+)?")  # pandas writes 1.0 where an integer is missing
+_DATE = re.compile(
+    r"(\d{4}([-/.])\d\d?\2\d\d?|\d\d?([-/.])\d\d?\3(\d{4}|\d\d))"  # 2021-09-08, 8/9/2021, 08.09.21
+    r"([T ]\d\d?:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp][Mm])?)?( ?(Z|UTC|[-+]\d\d:?(\d\d)?))?"
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class ColumnSample:
     cells: Sequence[object]
     folder: Path | None = None  # of the files that cells may name; None: they name none
     several: bool = False  # columns as one
+    taken: bool = False  # as source or target, though its name or form may be that of an id or a date
 
     @property
     def column(self) -> Column:
@@ -80,6 +88,19 @@ class ColumnSample:
     def lists(self) -> bool:
         """Whether cells are lists, as JSON and parquet have them."""
         return bool(self.cells) and sum(isinstance(cell, list | tuple) for cell in self.cells) > len(self.cells) / 2
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of cells that are objects, as JSON and parquet have them."""
+        objects = [cell for cell in self.cells if isinstance(cell, Mapping)]
+        if 2 * len(objects) <= len(self.texts):
+            return []
+        return list(dict.fromkeys(str(key) for cell in objects for key in cell))
+
+    @cached_property
+    def blank(self) -> int:
+        """How many cells hold nothing."""
+        return len(self.cells) - len(self.texts)
 
     @cached_property
     def named_files(self) -> str | None:
@@ -124,28 +145,25 @@ class ColumnSample:
 
     @cached_property
     def looks(self) -> str:
-        """What the column holds: nothing, file, id, links, number, label(s), list, unclear (label or text) or text."""
+        """What it holds: nothing, object, list, file, id, date, other, links, number, label(s), unclear or text."""
         texts, name, many = self.texts, plain_name(self.name or ""), len(self.texts)
-        if many < len(self.cells) / 2 or not texts:
+        if not texts or (many < len(self.cells) / 2 and not self.taken):
             return "nothing"
+        if self.keys:
+            return "object"
         if self.lists:
             return "list"
         if self.files:
             return "file"
-        numeric = self.numeric
-        if name in ID_NAMES or name.endswith("_id") or self._counts_up(numeric) or _mostly(_CODE, texts):
-            return "id"
-        if name in OTHER_NAMES or set(map(str.lower, self.counts)) <= _SPLITS:
-            return "other"
-        if sum("-" in text for text in texts) and _mostly(_LINKS, texts):
-            return "links"
+        if not self.taken and (aside := self._aside(name)):
+            return aside
         if many < FEW and name not in TARGET_NAMES:
             return "text"
         if len(self.counts) == 1:
             return "label" if name in TARGET_NAMES else "other"
         repeated = sum(count for count in self.counts.values() if count > 1) / many
         few = len(self.counts) <= max(2, many / 5)
-        if numeric and not (few and len(self.counts) <= 20 and all(t.lstrip("-").isdigit() for t in self.counts)):
+        if self.numeric and not (few and len(self.counts) <= 20 and all(map(_WHOLE.fullmatch, self.counts))):
             return "number"
         parts = {part.strip() for text in texts for part in text.split(",")}
         if _mostly(_SEVERAL, texts, 0.1) and len(parts) <= max(4, many / 8) and len(parts) < len(self.counts):
@@ -154,8 +172,20 @@ class ColumnSample:
             return "label"
         return "unclear" if repeated > 0.6 and self.words <= 3 and many >= 20 else "text"
 
-    def _counts_up(self, numeric: bool) -> bool:
-        if not numeric or len(self.texts) < 5:
+    def _aside(self, name: str) -> str | None:
+        """What is neither source nor target by its name or its form."""
+        if name in ID_NAMES or name.endswith("_id") or self._counts_up() or _mostly(_CODE, self.texts):
+            return "id"
+        if _mostly(_DATE, self.texts):
+            return "date"
+        if name in OTHER_NAMES or set(map(str.lower, self.counts)) <= _SPLITS:
+            return "other"
+        if any("-" in text for text in self.texts) and _mostly(_LINKS, self.texts):
+            return "links"
+        return None
+
+    def _counts_up(self) -> bool:
+        if not self.numeric or len(self.texts) < 5:
             return False
         numbers = [float(text.rstrip("%").replace(",", ".")) for text in self.texts if is_number(text)]
         return {later - earlier for earlier, later in pairwise(numbers)} == {1.0}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from windlass.core.errors import DataError, nearest
 from windlass.data.examples import Example, Place
-from windlass.data.files import lines, undecoded
+from windlass.data.files import NAME_ENCODING, lines, undecoded
 from windlass.data.findings import Finding, Findings
 from windlass.data.schemes import fault, marked, told
 
@@ -80,6 +80,16 @@ class Block:
         """Their tags; an empty one where the column is not there."""
         return tuple(self._cell(row, self.tag_column) for row in self.rows)
 
+    @property
+    def unreadable(self) -> str | None:
+        """Its first line that cannot be read, and why: it is not UTF-8, or the sentence has no words."""
+        for number, line in enumerate(self.lines, self.line):
+            if bad := undecoded(line):
+                return f"{number}: {bad}; {NAME_ENCODING}"
+        if self.rows and not any(self.words):
+            return f"{self.line + self.rows[0]}: no word in column {self.word_column + 1}: check the format"
+        return None
+
     def written(self, tags: Sequence[str]) -> list[str]:
         """The lines with other tags; ranges, empty nodes and comments stay as they are, and so do blank words."""
         out = list(self.lines)
@@ -102,8 +112,10 @@ def _column(name: str, column: int | str, form: Form) -> int:
     return COLUMNS.index(column.lower())
 
 
-def blocks(name: str, form: Form, options: DataOptions, found: Findings) -> Iterator[Block]:
-    """The sentences of a file.
+def blocks(
+    name: str, form: Form, options: DataOptions, found: Findings, numbered: Iterator[tuple[int, str]] | None = None
+) -> Iterator[Block]:
+    """The sentences of a file, or of `numbered` lines; each as soon as the blank line after it is there.
 
     >>> import tempfile
     >>> from windlass.data.readers import DataOptions
@@ -118,7 +130,7 @@ def blocks(name: str, form: Form, options: DataOptions, found: Findings) -> Iter
     word, tag = (_column(name, column or usual, form) for column, usual in zip(given, (1, 2), strict=True))
     gathered: list[str] = []
     begin = 1
-    for number, line in chain(lines(name, found, options.encoding), [(0, "")]):
+    for number, line in chain(numbered or lines(name, found, options.encoding), [(0, "")]):
         if line.strip():
             begin = begin if gathered else number
             gathered.append(line)
@@ -138,16 +150,22 @@ def _block(begin: int, gathered: list[str], form: Form, word: int, tag: int) -> 
     return Block(begin, tuple(gathered), rows, word, tag, "\t" if tabs else None)
 
 
-def examples(name: str, form: Form, options: DataOptions, sides: SideOptions, found: Findings) -> Iterator[Example]:
-    """The sentences of a file as examples: words, and their tags."""
+def examples(
+    name: str, form: Form, options: DataOptions, sides: SideOptions, found: Findings, notes: list[str]
+) -> Iterator[Example]:
+    """The sentences of a file as examples: words, and their tags. Which column they are in is noted if not chosen."""
     if not sides.target_side.per_place:
         raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
     if not sides.source_side.word_by_word:
         raise DataError(f"{name}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
     if options.alignment is not None or options.header != "auto":
         raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
+    unnoted = form == "conll" and options.target is None
     for block in blocks(name, form, options, found):
         words, tags = block.words, block.tags
+        if unnoted and words:
+            notes += _several_tags(name, block)
+            unnoted = False
         wrong = _wrong(block, words, tags, options)
         if wrong is not None:
             kind, place, what = wrong
@@ -160,6 +178,16 @@ def examples(name: str, form: Form, options: DataOptions, sides: SideOptions, fo
         yield Example(sides.read_source(words), (sides.read_target(tags),), None, Place(name, block.line))
 
 
+def _several_tags(name: str, block: Block) -> list[str]:
+    """Which of several columns of tags is taken, by those of the first sentence."""
+    width = len(block.lines[block.rows[0]].split(block.separator))
+    if width < 3:
+        return []
+    shown = " ".join(block.tags[:5])
+    others = " or ".join(str(n) for n in range(2, width + 1) if n != block.tag_column + 1)
+    return [f"{name}: the tags are column {block.tag_column + 1} of {width} ({shown} ...); else: --target {others}"]
+
+
 def _wrong(
     block: Block, words: Sequence[str], tags: Sequence[str], options: DataOptions
 ) -> tuple[str, int, str] | None:
@@ -170,9 +198,9 @@ def _wrong(
             return "invalid UTF-8", place, bad
         if not word or not tag:
             which, column = ("word", block.word_column) if not word else ("tag", block.tag_column)
-            return "missing column", place, f"no {which} in column {column + 1}; the sentence"
+            return "missing column", place, f"no {which} in column {column + 1}, so the sentence cannot be used"
         if len(tag.split()) > 1:
-            return "a space in a tag", place, f"the tag {tag!r} has a space in it; the sentence"
+            return "a space in a tag", place, f"the tag {tag!r} has a space in it, so the sentence cannot be used"
     length = sum(map(len, words)) + len(words)
     if length > options.max_length:
         what = f"the sentence has {length} characters, more than max_length {options.max_length}"

@@ -107,6 +107,7 @@ class Report:
     rows: tuple[str, ...] = ()  # the first examples
     title: str | None = None  # of data that is not examples
     sizes: Mapping[str, str] = field(default_factory=dict)  # of sources that are no text, by what is measured
+    opened: bool = True  # False where the files that sources name are still to be read
 
     @property
     def counts(self) -> dict[str, int]:
@@ -142,7 +143,7 @@ class Report:
             more = self.beyond.get((kind, action), 0)
             out.append(f"{kind}: {len(group) + more} {action}")
             out += _clipped([str(finding) for finding in group], limit, more)
-        if not self.findings:
+        if not self.findings and self.opened:
             out.append("nothing wrong was found")
         return "\n".join(out)
 
@@ -225,10 +226,10 @@ def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool
     """What is odd about the targets as a whole: the kind of the finding, and what it says."""
     count = len(train)
     sources, targets = len({e.text for e in train}), len({as_text(e.target) for e in train})
-    if count < 20:
-        return
     if symbols and len(symbols) == 1:
         yield "one label", f"every target is {next(iter(symbols))!r}: there is nothing to learn"
+    elif count < 20:
+        return
     elif symbols and not per_place and sources <= count / 5 and targets > count / 2:
         yield "swapped columns", f"{targets:,} different targets for {sources:,} sources: swap --source and --target"
     elif symbols and not per_place and targets > count / 2:
@@ -255,6 +256,7 @@ def survey(
     >>> survey(both[:1], both[1:]).counts
     {'in train and dev': 1}
     """
+    opened = inspection is not None or source is None or not source.extensions
     found, inspection = Findings(), inspection or Inspection()
     findings = [finding for result in (*train, *dev) for finding in result.findings] + inspection.findings
     textual, contents = source is None or source.textual, inspection.contents
@@ -285,7 +287,9 @@ def survey(
     rare = tuple(rare_characters(learned, ("source", "target") if textual else ("target",)))
     every = (*findings, *found.entries)
     sizes = {f"source, {name}": str(spread) for name, spread in inspection.sizes.items()}
-    return Report(count, len(held), lengths, every, rare, notes, beyond, symbols, tuple(rows), sizes=sizes)
+    return Report(
+        count, len(held), lengths, every, rare, notes, beyond, symbols, tuple(rows), sizes=sizes, opened=opened
+    )
 
 
 def _by_text(example: Example) -> str:

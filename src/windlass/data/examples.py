@@ -25,6 +25,8 @@ sentences of a document, a pair). It is hashable, and can be written as JSON."""
 Pairs = Sequence[tuple[Value, Value]]
 """Sources and targets in memory."""
 
+EXACT = 2.0**53
+"""Below it, floats hold every integer."""
 MANY = 2**17
 """Examples beyond which a split goes by hashes."""
 
@@ -32,11 +34,15 @@ MANY = 2**17
 def as_text(value: Value) -> str:
     """A value as one text, for reports, splits and cheap baselines.
 
-    >>> as_text("a cat"), as_text(("a", "cat")), as_text(4.5)
-    ('a cat', 'a cat', '4.5')
+    A whole number has no decimals, as data frames turn integers into floats where one is missing.
+
+    >>> as_text("a cat"), as_text(("a", "cat")), as_text(4.5), as_text(4.0)
+    ('a cat', 'a cat', '4.5', '4')
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+        return str(int(value))
     try:
         return " ".join(value)
     except TypeError:

@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
@@ -21,6 +21,8 @@ from windlass.data.findings import Finding, Findings
 
 STDIN = "-"
 """The name that stands for the standard input."""
+NAME_ENCODING = "name its encoding, as in --encoding cp1252"
+"""What to do about a line that is not UTF-8."""
 BOM = b"\xef\xbb\xbf"
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LEGACY = "cp1252 cp1251 cp1253 cp1254 cp1255 cp1256 koi8_r gb18030 big5 shift_jis euc_kr".split()
@@ -146,6 +148,80 @@ def _refuse_other_encoding(path: str | Path, head: bytes) -> None:
     )
 
 
+def is_empty(path: str | Path) -> bool:
+    """Whether there is nothing in a file, unpacked if it is gzip.
+
+    >>> import tempfile
+    >>> is_empty(tempfile.NamedTemporaryFile().name + "-not-there")
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: ...
+    """
+    with opened(path) as stream:
+        return not stream.read(1)
+
+
+def told_encoding(path: str | Path, other: str) -> str | None:
+    """The encoding to read a file in that may be in `other`: this one, unless it is UTF-8 or has a byte-order mark.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "words.txt"
+    >>> _ = file.write_bytes("León".encode("cp1252"))
+    >>> told_encoding(file, "cp1252")
+    'cp1252'
+    >>> _ = file.write_bytes("León".encode())
+    >>> told_encoding(file, "cp1252") is None
+    True
+    """
+    wide = codecs.lookup(other).name.startswith(("utf-16", "utf-32"))
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with opened(path) as stream:
+        block = stream.read(_HEAD)
+        if block.startswith((*_MARKS, *_FOREIGN)) or (b"\0" in block[:4096] and not wide):
+            return None
+        try:
+            while block:
+                if b"\0" in block or b"\x1b" in block:  # UTF-16, or ISO 2022, which is ASCII with escapes
+                    return other
+                decoder.decode(block)
+                block = stream.read(_HEAD)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return other
+    return None
+
+
+def stdin_lines(encoding: str | None, other: str | None, note: Callable[[str], None]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of stdin as they come; from the first that is not UTF-8 on, in `other`, if that is given.
+
+    >>> from unittest.mock import patch
+    >>> given = io.TextIOWrapper(io.BytesIO("León\\n".encode("cp1252")))
+    >>> with patch("sys.stdin", given):
+    ...     list(stdin_lines(None, "cp1252", print))
+    stdin: not UTF-8: read as cp1252, as the training data was; else: --encoding
+    [(1, 'León')]
+    """
+    stream = sys.stdin.buffer
+    plain = encoding is None or codecs.lookup(encoding).name == "utf-8"
+    raws = iter(stream.readline, b"") if plain or encoding is None else _as_utf8("stdin", stream, encoding)
+    told = False
+    for number, raw in enumerate(raws, 1):
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
+        if other is not None and plain and (told or undecoded(text)):
+            if not told:
+                note(other_encoding("stdin", other))
+            told, text = True, raw.decode(other, "replace")
+        yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+def other_encoding(name: str, encoding: str) -> str:
+    """Say that a file is read in the encoding of the training data.
+
+    >>> other_encoding("words.txt", "cp1252")
+    'words.txt: not UTF-8: read as cp1252, as the training data was; else: --encoding'
+    """
+    return f"{name}: not UTF-8: read as {encoding}, as the training data was; else: --encoding"
+
+
 def lines(path: str | Path, found: Findings, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (number, line without its end); the encoding is UTF-8, or UTF-16 if a byte-order mark says so.
 
@@ -190,6 +266,15 @@ def _as_utf8(name: str, stream: IO[bytes], encoding: str) -> Iterator[bytes]:
             return
         except UnicodeError as error:
             raise DataError(f"{name}:{number}: not {encoding} ({error.args[-1]}): set another encoding") from None
+
+
+def repaired(text: str) -> str:
+    """The text with U+FFFD in place of what is not UTF-8.
+
+    >>> repaired(bytes([99, 97, 102, 233]).decode("utf-8", "surrogateescape"))
+    'caf\ufffd'
+    """
+    return UNDECODED.sub("\ufffd", text)
 
 
 def undecoded(text: str) -> str | None:

@@ -34,6 +34,15 @@ class Finding:
         return visible(f"{place}: {self.what} -> {self.action}")
 
 
+def blank_line(file: str, line: int) -> Finding:
+    """The finding of a blank line.
+
+    >>> str(blank_line("pairs.tsv", 3))
+    'pairs.tsv:3: the line is blank -> skipped'
+    """
+    return Finding(file, line, "blank", "the line is blank", "skipped")
+
+
 @dataclass
 class Findings:
     """Collects findings while a file is read; where it is strict, the first one is an error.

@@ -166,9 +166,8 @@ def _from_columns(names: Sequence[Any], columns: Sequence[Any], name: str) -> Fr
 
 
 def _integers(cells: list[Any]) -> list[Any]:
-    """Integers again, where pandas wrote them as 1.0 because one of them is missing."""
-    known = [value for value in cells if value is not None]
-    if len(known) < len(cells) and all(isinstance(value, float) and value.is_integer() for value in known):
+    """Integers again, where pandas wrote them as 1.0, as it does if one of them is missing."""
+    if all(value is None or (isinstance(value, float) and value.is_integer()) for value in cells):
         return [None if value is None else int(value) for value in cells]
     return cells
 

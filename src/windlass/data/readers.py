@@ -7,7 +7,7 @@ that cannot be trusted (unequal line counts, an unclosed quote), is refused with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.data import conll, folders, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Value, as_text
-from windlass.data.files import check_encoding, undecoded
+from windlass.data.files import STDIN, check_encoding, other_encoding, told_encoding, undecoded
 from windlass.data.findings import Action, Finding, Findings, tally
 from windlass.data.sides import CellError, SideOptions, SourceSide, TargetSide
 from windlass.data.sniff import SEPARATORS
@@ -293,7 +293,7 @@ def read(
         examples = keep(treebank.examples(name, options, sides, found, notes))
     elif isinstance(path, str | Path) and (form := conll.form(str(path), options.format, sides)):
         name, format = str(path), form
-        examples = keep(conll.examples(name, form, options, sides, found))
+        examples = keep(conll.examples(name, form, options, sides, found, notes))
     else:
         table = tables.table(path, options, found, sides.source_side.texts)
         name, format, notes = ",".join(dict.fromkeys(table.files)), table.format, table.notes
@@ -301,6 +301,28 @@ def read(
     if not examples:
         raise DataError(f"{name}: {_nothing_usable(found.entries, format)}")
     return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes), found.beyond)
+
+
+def in_its_encoding(
+    path: DataPath, options: DataOptions, other: str | None, note: Callable[[str], None]
+) -> DataOptions:
+    """Return the options to read a file for a model whose training data was in the encoding `other`.
+
+    The file is read as UTF-8 if it is, and otherwise in `other`, which is noted, unless the options name an encoding.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.txt"
+    >>> _ = file.write_text("León", encoding="utf-8")
+    >>> in_its_encoding(file, DataOptions(), "cp1252", print).encoding is None
+    True
+    """
+    if other is None or options.encoding is not None:
+        return options
+    for name in tables.several(path):
+        if (name == STDIN or Path(name).is_file()) and told_encoding(name, other) is not None:
+            note(other_encoding("stdin" if name == STDIN else name, other))
+            return options.model_copy(update={"encoding": other})
+    return options
 
 
 def _nothing_usable(entries: list[Finding], format: str) -> str:
@@ -316,6 +338,8 @@ def _nothing_usable(entries: list[Finding], format: str) -> str:
             hint = f"; columns of a {format} are separated by {separators[format]}: check the format"
         elif format == "jsonl":
             hint = "; columns of a jsonl are chosen by key: check the spelling"
+        elif format in ("conll", "conllu"):
+            hint = ": choose another by --source or --target"
     elif all(f.kind == "invalid UTF-8" for f in skipped):
         hint = "; save the file as UTF-8"
     return f"no usable line, {tally(skipped)}; first is line {skipped[0].line}: {skipped[0].what}{hint}"

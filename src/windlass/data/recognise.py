@@ -5,15 +5,20 @@ Where two readings are as likely, nothing is guessed: the error names both and h
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
 
 from windlass.core.errors import DataError, nearest
+from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
-from windlass.data.column_sample import ColumnSample, Recognised
+from windlass.data.column_sample import ASIDE, ColumnSample, Recognised
 from windlass.data.examples import as_text
 from windlass.data.recognise_source import (
     FILE_TASKS,
+    MOST,
     QUESTION_NAMES,
     as_vector,
     by_name,
@@ -25,9 +30,10 @@ from windlass.data.recognise_source import (
     unclear,
 )
 from windlass.data.sides import SOURCES
-from windlass.data.sniff import SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number
+from windlass.data.sniff import PHONEME_NAMES, SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number, plain_name
 from windlass.data.tables import MISSING, Column
 
+_PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
 LONG = 150
 """Words of a text from which it is read as a document, sentence by sentence."""
 
@@ -35,12 +41,37 @@ LONG = 150
 def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> ColumnSample:
     for one in columns:
         if column in (one.name, one.number):
-            return one
+            if one.looks == "object":
+                raise _of_objects(one, where)
+            return replace(one, taken=True)
     parts = columns_of(column, [one.name or "" for one in columns])
     if len(parts) > 1:
         return merged([_chosen(columns, part, where) for part in parts])
     names = [str(one.column) for one in columns]
-    raise DataError(f"{where}: no column {column!r}; {nearest(str(column), names)}")
+    if isinstance(column, int):
+        raise DataError(f"{where}: no column {column}; there are {len(names)}: {', '.join(names[:MOST])}")
+    raise DataError(f"{where}: no column is called {column!r}; {nearest(column, names)}")
+
+
+def _of_objects(column: ColumnSample, where: str) -> DataError:
+    keys = ", ".join(column.keys[:5]) + (" ..." if len(column.keys) > 5 else "")
+    return DataError(
+        f"{where}: {column.called} holds objects with the keys {keys}, neither text nor labels: write the one that you "
+        f"want, such as {column.keys[0]!r}, into a column of its own"
+    )
+
+
+def _own(
+    columns: Sequence[ColumnSample], chosen: Mapping[str, Column], where: str
+) -> tuple[dict[str, ColumnSample], list[ColumnSample]]:
+    """The columns that are chosen, by part; and all columns, with these marked as taken."""
+    own = {part: _chosen(columns, column, where) for part, column in chosen.items()}
+    taken = {c.number: c for c in own.values() if not c.several}
+    return own, [*(taken.get(c.number, c) for c in columns), *(c for c in own.values() if c.several)]
+
+
+def _usable(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) -> list[ColumnSample]:
+    return [c for c in columns if c.looks not in ASIDE or c in own.values()]
 
 
 def recognise(
@@ -54,10 +85,14 @@ def recognise(
     >>> found.task, dict(found.data), found.reason
     ('classify', {'source': 1, 'target': 2}, 'column 2 holds 2 labels (bad 20, good 20)')
     """
-    own = {part: _chosen(columns, column, where) for part, column in (chosen or {}).items()}
-    columns = as_vector([*columns, *(c for c in own.values() if c.several)], own)
-    free = [c for c in columns if c.looks not in ("nothing", "id", "other", "links") and c not in own.values()]
-    usable = [c for c in columns if c in free or c in own.values()]
+    own, columns = _own(columns, chosen or {}, where)
+    if columns and not columns[0].cells:
+        raise DataError(f"{where}: the table has no rows: give at least one example")
+    if len(_usable(columns, own)) < 2:  # dates are to be read or written
+        columns = [replace(c, taken=True) if c.looks == "date" else c for c in columns]
+    columns = as_vector(columns, own)
+    usable = _usable(columns, own)
+    free = [c for c in usable if c not in own.values()]
     if found := of_files(columns, own, usable, where):
         return found
     seconds = [own["second"]] if "second" in own else by_name(free, SECOND_NAMES)
@@ -69,13 +104,13 @@ def recognise(
     texts = [c for c in usable if c in firsts or (c.looks in ("text", "list", "unclear") and c not in targets)]
     first = [c for c in texts if c in firsts] or [c for c in texts if c not in seconds]
     if targets and len(seconds) == 1 and seconds[0] in texts and first:
-        return _answered([first[0], seconds[0]], only(targets, where, texts), where)
+        return _answered([first[0], seconds[0]], only(targets, where), where)
     if not targets and len(texts) == 2:
         source = (first or texts)[0]
         return _answered([source], next(c for c in texts if c is not source), where)
     if not targets or not (first or len(usable) > 1):
         if len(texts) > 2:
-            raise choose(texts, [], where)
+            raise choose([c for c in texts if c not in own.values()], where, own)
         what = f"only {usable[0].called} holds text" if usable else "no column holds text"
         for lost in columns:
             if lost.named_files and lost.folder is not None:
@@ -87,61 +122,115 @@ def recognise(
             f"{where}: {what}, and a model needs a source and a target; for a language model give plain text and add "
             f"--task lm"
         )
-    target = only(targets, where, texts)
+    target = only(targets, where)
     sources = first or [c for c in usable if c is not target]  # short inputs may repeat, as words and their gender
     if len(sources) == 2 and not named and target.looks in ("label", "number"):
         raise _two_readings(sources, target, where)
     if len(sources) > 1:
-        raise choose(sources, [], where)
+        raise choose(sources, where, {"target": target} if named else own)
     return _answered(sources, target, where)
 
 
+_WANTED = {
+    "label": ("label", "unclear", "number"),
+    "labels": ("labels", "label", "list"),
+    "number": ("number", "label"),
+}
+"""What targets look like by their kind, the likeliest first; the others are texts."""
+
+
 def columns_for(
-    task_target: str, texts: int, columns: Sequence[ColumnSample], source: str = "text"
+    task_target: str,
+    texts: int,
+    columns: Sequence[ColumnSample],
+    source: str = "text",
+    chosen: Mapping[str, Column] | None = None,
+    where: str = "data",
 ) -> dict[str, Column]:
     """Return the columns for a task that is known: its kinds of target and source, and how many texts the source has.
+
+    Columns that are chosen stay; if it is not clear which belongs to them, that is an error.
 
     >>> reviews = ColumnSample(2, None, [f"{n} stars would be too many" for n in range(40)])
     >>> columns_for("label", 1, [ColumnSample(1, None, ["bad", "good"] * 20), reviews])
     {'source': 2, 'target': 1}
     """
-    wanted = {
-        "label": ("label", "unclear", "number"),
-        "labels": ("labels", "label", "list"),
-        "number": ("number", "label"),
-    }
-    inputs: list[ColumnSample] = []
-    columns = as_vector(columns, {}) if source == "numbers" else columns
-    kind = "picture" if source == "question" else source
-    if kind in FILE_TASKS:
-        inputs = [c for c in columns if c.files == kind or (kind == "numbers" and c.numbers)]
-        inputs = (inputs or [c for c in columns if c.named_files == kind])[:1]
-    usable = [c for c in columns if c.looks not in ("nothing", "file", "id", "other", "links") and c not in inputs]
-    questions = by_name(usable, QUESTION_NAMES)[:1] if source == "question" and inputs else []
-    usable = [c for c in usable if c not in questions]
-    seconds = by_name(usable, SECOND_NAMES)
-    named = [c for c in by_name(usable, TARGET_NAMES) if c not in seconds]
-    suited = [c for kind in wanted.get(task_target, ("text", "list")) for c in usable if c.looks == kind]
-    if task_target in wanted:
-        answers = [c for c in suited if c in named] or [c for c in suited if c.looks == suited[0].looks] or named
-    else:
-        answers = named or suited[0 if inputs else texts :][:1]
-    if inputs:
-        answers = answers or usable
-        asked = {"second": questions[0].column} if questions else {}
-        return {"source": inputs[0].column, **asked, "target": answers[0].column} if answers else {}
-    if not answers:
+    own, columns = _own(columns, chosen or {}, where)
+    columns = as_vector(columns, own) if source == "numbers" else columns
+    files = [] if "source" in own else _files(columns, source, own)
+    firsts = [own["source"]] if "source" in own else files
+    others = [c for c in columns if c not in (*firsts, *own.values())]
+    usable = [c for c in others if c.looks not in (*ASIDE, "file")]
+    names = QUESTION_NAMES if source == "question" else SECOND_NAMES
+    seconds = [own["second"]] if "second" in own else by_name(usable, names)
+    free = [c for c in usable if c not in seconds] if source == "question" else usable
+    answers = [own["target"]] if "target" in own else _answers(task_target, free, seconds, 0 if firsts else texts)
+    if "source" in own:
+        answers = [_target(answers or free, where, own, task_target)]
+    target = (answers or (free if files else []))[:1]
+    firsts = firsts or _sources(target, answers, usable or others, texts, where, own)
+    if not target or not firsts:
         return {}
-    target = answers[0]
-    rest = [c for c in usable if c is not target and c not in answers] or [c for c in usable if c is not target]
-    sources = sorted(rest, key=lambda c: (c.looks not in ("text", "list"), c not in by_name(rest, SOURCE_NAMES)))
-    if len(sources) < texts:
-        return {}
-    first = sources[0]
-    found: dict[str, Column] = {"source": first.column, "target": target.column}
-    if texts > 1:
-        found["second"] = next((c for c in seconds if c is not first), sources[1]).column
+    found = {"source": firsts[0].column, "target": target[0].column}
+    if texts > 1 and not (files and not seconds):
+        rest = [*(c for c in seconds if c is not firsts[0]), *firsts[1:], *(c for c in usable if c not in answers)]
+        found |= {"second": rest[0].column} if rest else {}
     return found
+
+
+def _files(columns: Sequence[ColumnSample], source: str, own: Mapping[str, ColumnSample]) -> list[ColumnSample]:
+    """The column of a source that files or numbers hold."""
+    kind = "picture" if source == "question" else source
+    if kind not in FILE_TASKS:
+        return []
+    free = [c for c in columns if c not in own.values()]
+    there = [c for c in free if c.files == kind or (kind == "numbers" and c.numbers)]
+    return (there or [c for c in free if c.named_files == kind])[:1]
+
+
+def _answers(
+    task_target: str, usable: Sequence[ColumnSample], seconds: Sequence[ColumnSample], before: int
+) -> list[ColumnSample]:
+    """The columns that could be the target, with so many texts `before` it."""
+    named = [c for c in by_name(usable, TARGET_NAMES) if c not in seconds]
+    suited = [c for looks in _WANTED.get(task_target, ("text", "list")) for c in usable if c.looks == looks]
+    if task_target not in _WANTED:
+        return named or suited[before:]
+    return [c for c in suited if c in named] or [c for c in suited if c.looks == suited[0].looks] or named
+
+
+def _target(
+    answers: Sequence[ColumnSample], where: str, own: Mapping[str, ColumnSample], task_target: str
+) -> ColumnSample:
+    """The only column that can be the target of a source that was chosen."""
+    if not answers:
+        raise DataError(f"{where}: no column for the target; choose one with --target")
+    if len(answers) > 1 and task_target not in _WANTED:
+        raise choose(answers, where, own)
+    return only(answers, where)
+
+
+def _sources(
+    target: Sequence[ColumnSample],
+    answers: Sequence[ColumnSample],
+    usable: Sequence[ColumnSample],
+    texts: int,
+    where: str,
+    own: Mapping[str, ColumnSample],
+) -> list[ColumnSample]:
+    """The columns of texts for a target, the likeliest first; none if there are too few."""
+    rest = [c for c in usable if c not in answers] or [c for c in usable if c not in target]
+    named = by_name(rest, SOURCE_NAMES)
+
+    def rank(column: ColumnSample) -> tuple[bool, bool]:
+        return column.looks not in ("text", "list", "unclear"), column not in named
+
+    sources = sorted(rest, key=rank)
+    if own and texts == 1 and len(alike := [c for c in sources if rank(c) == rank(sources[0])]) > 1:
+        raise choose(alike, where, own)
+    if own and len(sources) < texts:
+        raise DataError(f"{where}: no column for the source; choose one with --source")
+    return sources if len(sources) >= texts else []
 
 
 def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str) -> Recognised:
@@ -164,7 +253,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if target.looks == "number":
         task = "similarity" if pair else "regress"
         return Recognised(
-            task, columns, f"{target.called} holds numbers, {kinds} different ones", ("entail" if pair else "classify",)
+            task, columns, f"{target.called} holds numbers, {kinds:,} different", ("entail" if pair else "classify",)
         )
     if target.looks == "labels" and not pair:
         return Recognised(
@@ -174,10 +263,12 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
         raise DataError(f"{where}: {target.called} is neither a label nor a number: name --task, --source and --target")
     if _tags(sources[0], target):
         tags = {tag for text in target.texts for tag in text.split()}
-        reason = f"{target.called} has a tag for every word of {sources[0].called}, {len(tags)} different ones"
+        reason = f"{target.called} has a tag for every word of {sources[0].called}, {len(tags)} different"
         return Recognised("tag", columns, reason, ("text",))
-    reason = f"{target.called} holds texts, {kinds:,} different ones in {many:,} rows"
-    return Recognised("text", columns, reason, ("classify",))
+    reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
+    if sources[0].words == 1 and _phonemes(target):
+        return Recognised("text", columns, f"{reason}, which look like phonemes", ("pronounce",))
+    return Recognised("text", columns, reason, ("classify",) if 2 * kinds <= many else ())
 
 
 def _tags(source: ColumnSample, target: ColumnSample) -> bool:
@@ -188,6 +279,17 @@ def _tags(source: ColumnSample, target: ColumnSample) -> bool:
     tags = Counter(tag for _, own in pairs for tag in own)
     words = Counter(word for own, _ in pairs for word in own)
     return alike >= 0.98 * len(pairs) and source.words > 1 and len(tags) <= min(200, len(words) / 2, tags.total() / 10)
+
+
+def _phonemes(target: ColumnSample) -> bool:
+    """Whether texts are phonemes with spaces between, by the name of the column, by letters of IPA or one by one."""
+    pieces = [piece for text in target.texts for piece in text.split()]
+    if len(pieces) < 2 * len(target.texts):
+        return False
+    size = fmean(map(len, pieces))
+    phonetic = sum(_PHONETIC.search(text) is not None for text in target.texts)
+    told = plain_name(target.name or "") in PHONEME_NAMES or phonetic > len(target.texts) / 5
+    return size < 1.5 or (size <= 3 and told)
 
 
 def _two_readings(sources: Sequence[ColumnSample], answer: ColumnSample, where: str) -> DataError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from statistics import mean
 
 from windlass.core.errors import DataError
 from windlass.data import conll, folders, tables, treebank
+from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.files import lines
 from windlass.data.findings import Findings
@@ -25,11 +26,13 @@ TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances"
 """Keys of the turns of a dialog."""
 MOST_COLUMNS = 1000
 """Columns of a table that are looked at to recognise its task."""
+IN_ORDER: tuple[tuple[tables.Column, ...], ...] = ((), (1, 2), (1, 2, 3))
+"""The columns of a table without names, where nothing was chosen."""
 _TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
 
 
-def samples(path: DataPath, options: DataOptions) -> list[ColumnSample]:
-    """Return the columns of a table or of line-parallel files, some rows of them.
+def samples(path: DataPath, options: DataOptions, found: Findings | None = None) -> list[ColumnSample]:
+    """Return the columns of a table or of line-parallel files, some rows of them. What is wrong in them is `found`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
@@ -42,7 +45,7 @@ def samples(path: DataPath, options: DataOptions) -> list[ColumnSample]:
         each = [[line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)] for name in paths]
         shortest = min(map(len, each))
         return [ColumnSample(number, None, cells[:shortest]) for number, cells in enumerate(each[:2], 1)]
-    sheet = tables.sheet(paths[0], options, Findings())
+    sheet = tables.sheet(paths[0], options, Findings() if found is None else found)
     names: list[str | None] = [*sheet.names] if sheet.names else [None] * sheet.width
     if len(names) > MOST_COLUMNS:
         raise DataError(
@@ -110,13 +113,47 @@ def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, targ
     >>> known_columns("a.conllu", DataOptions(), SideOptions(source="words", target="tags"), "tags")
     {}
     """
+    name, *_ = tables.several(path)
+    if not _is_table(path, options) or conll.form(name, options.format, sides):
+        return {}
+    columns, texts = samples(path, options), sides.source_side.texts
+    return columns_for(target, texts, columns, sides.source.kind, chosen(options), name)
+
+
+def _is_table(path: DataPath, options: DataOptions) -> bool:
+    """Whether a file has columns to choose from; so do words and tags in columns."""
     paths = tables.several(path)
-    special = options.format in ("parallel", "conll", "conllu", "trees", "labelled")
-    if len(paths) > 1 or special or folders.is_folder(path) or treebank.is_treebank(paths[0], options.format):
-        return {}
-    if conll.form(paths[0], options.format, sides):
-        return {}
-    return columns_for(target, sides.source_side.texts, samples(path, options), sides.source.kind)
+    other = options.format in ("parallel", "trees", "labelled") or folders.is_folder(path)
+    return not (len(paths) > 1 or other or treebank.is_treebank(paths[0], options.format))
+
+
+def columns_there(
+    path: DataPath, options: DataOptions, sides: SideOptions, columns: Mapping[str, tables.Column]
+) -> bool:
+    """Whether a file has some columns, and they are of use: a file of another form has none to choose.
+
+    >>> columns_there("a.en,a.de", DataOptions(), SideOptions(), {"source": 2})
+    False
+    """
+    name, *_ = tables.several(path)
+    if not _is_table(path, options):
+        return False
+    if conll.form(name, options.format, sides):
+        return True
+    sheet = tables.sheet(name, options, Findings())
+    if sheet.names and tuple(columns.values()) in IN_ORDER:
+        return False  # these have names
+    return has_columns(columns, sheet.names, sheet.width)
+
+
+def has_columns(columns: Mapping[str, tables.Column], names: Sequence[str] | None, width: int) -> bool:
+    """Whether a table of some names, or of some width, has all columns.
+
+    >>> has_columns({"source": "word"}, ["word", "ipa"], 2), has_columns({"source": 3}, None, 2)
+    (True, False)
+    """
+    each = [part for column in columns.values() for part in columns_of(column, names)]
+    return all(part in (names or ()) if isinstance(part, str) else part <= width for part in each)
 
 
 def _recognise_folder(folder: Path) -> Recognised:

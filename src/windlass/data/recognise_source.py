@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from windlass.core.errors import DataError
+from windlass.core.wording import counted
 from windlass.data.column_groups import group, joined
-from windlass.data.column_sample import ColumnSample, Recognised, is_numbers
+from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numbers
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
 from windlass.data.tables import MISSING, Column
@@ -75,7 +76,7 @@ def of_files(
     answers = [own["target"]] if "target" in own else by_name(rest, TARGET_NAMES) or rest
     if not answers:
         raise DataError(f"{where}: {holds}, but no column holds labels or texts for them; choose one with --target")
-    target = only(answers, where, [])
+    target = only(answers, where)
     chosen: dict[str, Column] = {"source": source.column, "target": target.column}
     if questions:
         reason = f"{holds}, and {questions[0].called} holds questions about them"
@@ -91,7 +92,7 @@ def of_files(
         return Recognised(tasks.label, chosen, f"{holds}, and {target.called} holds {what}", others)
     several = target.looks == "list" and _are_texts(target.cells)
     if kind != "numbers" and (target.looks == "text" or several):
-        what = "several texts each" if several else f"texts, {kinds:,} different ones"
+        what = "several texts each" if several else f"texts, {kinds:,} different"
         return Recognised(tasks.text, chosen, f"{holds}, and {target.called} holds {what}", (tasks.label, *other))
     if target.looks == "unclear" and kind != "numbers":
         raise unclear(target, where, *tasks)
@@ -110,7 +111,7 @@ def as_vector(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) 
     >>> [column.column for column in as_vector([*sizes, ColumnSample(3, None, ["cat", "dog"] * 10)], {})]
     ['1-2', 3]
     """
-    usable = [c for c in columns if c.looks not in ("nothing", "id", "other", "links") or c in own.values()]
+    usable = [c for c in columns if c.looks not in ASIDE or c in own.values()]
     named = [own["target"]] if "target" in own else by_name(usable, TARGET_NAMES)
     targets = named or [c for c in usable if c.looks == "label" and not c.numeric]
     numbers = [c for c in usable if c.numeric and c not in targets]
@@ -162,14 +163,16 @@ def by_name(columns: Sequence[ColumnSample], names: Sequence[str]) -> list[Colum
     return [column for column in columns if plain_name(column.name or "") in names]
 
 
-def only(answers: Sequence[ColumnSample], where: str, sources: Sequence[ColumnSample]) -> ColumnSample:
+def only(answers: Sequence[ColumnSample], where: str) -> ColumnSample:
     """The only column that can be the target; an error if there are several.
 
-    >>> only([ColumnSample(2, "label", [])], "data", []).number
+    >>> only([ColumnSample(2, "label", [])], "data").number
     2
     """
     if len(answers) > 1:
-        raise choose(sources, answers, where)
+        tasks = {"label": "a label", "labels": "labels", "number": "a number", "text": "text", "list": "a list"}
+        told = ", ".join(f"{c.column!r} ({tasks.get(c.looks, c.looks)})" for c in answers[:MOST])
+        raise DataError(f"{where}: several columns could be the target: {told}; choose with --target")
     return answers[0]
 
 
@@ -187,23 +190,20 @@ def unclear(column: ColumnSample, where: str, label: str = "classify", text: str
     """The error where values may be labels or texts.
 
     >>> str(unclear(ColumnSample(1, None, ["a", "a"]), "data"))
-    'data: column 1 has 1 different values in 2 rows: are these labels or texts? Add --task classify or --task text'
+    'data: column 1 has 1 different value in 2 rows: are these labels or texts? Add --task classify or --task text'
     """
-    kinds = f"{len(column.counts)} different values in {len(column.texts)} rows"
+    kinds = f"{counted(len(column.counts), 'different value')} in {counted(len(column.texts), 'row')}"
     return DataError(
         f"{where}: {column.called} has {kinds}: are these labels or texts? Add --task {label} or --task {text}"
     )
 
 
-def choose(sources: Sequence[ColumnSample], answers: Sequence[ColumnSample], where: str) -> DataError:
-    """The error where several columns could be the source, or the target.
+def choose(texts: Sequence[ColumnSample], where: str, known: Collection[str] = ()) -> DataError:
+    """The error where several columns could be the source, or the target, one of which may be known.
 
-    >>> str(choose([ColumnSample(1, "a", []), ColumnSample(2, "b", [])], [], "data"))
+    >>> str(choose([ColumnSample(1, "a", []), ColumnSample(2, "b", [])], "data"))
     "data: several columns hold text: 'a', 'b'; choose with --source and --target"
     """
-    if len(answers) > 1:
-        tasks = {"label": "a label", "labels": "labels", "number": "a number", "text": "text", "list": "a list"}
-        told = ", ".join(f"{c.column!r} ({tasks.get(c.looks, c.looks)})" for c in answers[:MOST])
-        return DataError(f"{where}: several columns could be the target: {told}; choose with --target")
-    told = ", ".join(repr(c.column) for c in sources[:MOST]) + (" ..." if len(sources) > MOST else "")
-    return DataError(f"{where}: several columns hold text: {told}; choose with --source and --target")
+    told = ", ".join(repr(c.column) for c in texts[:MOST]) + (" ..." if len(texts) > MOST else "")
+    missing = " and ".join(f"--{part}" for part in ("source", "target") if part not in known)
+    return DataError(f"{where}: several columns hold text: {told}; choose with {missing}")

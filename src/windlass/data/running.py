@@ -16,7 +16,7 @@ from torch import Tensor
 from windlass.core.errors import DataError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Padded
-from windlass.data.doctor import Lengths, Report, rare_characters
+from windlass.data.doctor import Lengths, RareCharacter, Report, rare_characters
 from windlass.data.examples import Example, Place
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings
@@ -112,6 +112,13 @@ def split_end(examples: Sequence[Example], fraction: float) -> tuple[list[Exampl
     return rest, held
 
 
+def _in_line(rare: RareCharacter, texts: Sequence[Example]) -> RareCharacter:
+    """A rare character with the line that it is first in; a text is no target."""
+    first = next(e for e in texts if rare.character in e.target)
+    line = first.place.line + first.target.count("\n", 0, first.target.index(rare.character))
+    return replace(rare, side="text", place=Place(first.place.file, line))
+
+
 def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) -> Report:
     """Report on texts that have been read.
 
@@ -125,7 +132,7 @@ def survey_texts(train: Sequence[ReadResult], dev: Sequence[ReadResult] = ()) ->
     lengths = {"lines": Lengths.of(lines)} if lines else {}
     words, characters = sum(len(line.split()) for line in lines), sum(len(e.target) for e in learned)
     title = f"running text of {characters:,} characters: {words:,} words on {len(lines):,} lines"
-    rare = tuple(rare_characters([learned], ("target",)))
+    rare = tuple(_in_line(one, learned) for one in rare_characters([learned], ("target",)))
     return Report(len(learned), len(held), lengths, findings, rare, (), title=title)
 
 

@@ -24,14 +24,20 @@ sentence1 sentence_1 sentence_a text1 text_1 text_a question1 question_1 s1 firs
 SECOND_NAMES = """
 hypothesis second sentence2 sentence_2 sentence_b text2 text_2 text_b question2 question_2 s2 passage paraphrase
 """.split()
-TARGET_NAMES = """
+PHONEME_NAMES = """
+pronunciation ipa afi xsampa x-sampa sampa arpabet phonemes phones phonetic transcription aussprache prononciation
+pronunciación transcripción lautschrift
+""".split()
+TARGET_NAMES = [
+    *PHONEME_NAMES,
+    *"""
 target tgt trg output label gold_label gold class category sentiment polarity intent topic genre language lang gender
 spam emotion stance judgment judgement entailment entailment_judgment labels categories topics tags tag pos upos xpos
-ner pos_tags ner_tags pronunciation ipa xsampa x-sampa sampa arpabet phonemes phones phonetic transcription
-transliteration translation summary headline reply response answer score relatedness relatedness_score similarity
-rating stars grade caption captions transcript y german french spanish devanagari aussprache prononciation klasse
+ner pos_tags ner_tags transliteration translation summary headline reply response answer score relatedness
+relatedness_score similarity rating stars grade caption captions transcript y german french spanish devanagari klasse
 kategorie etiqueta
-""".split()
+""".split(),
+]
 ID_NAMES = "id idx index uid uuid guid key nr no num row line file url date".split()
 FILE_NAMES = """
 image img picture photo foto bild clip video audio sound recording wav path filename file_name filepath file_path

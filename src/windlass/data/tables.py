@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from windlass.core.errors import DataError, WindlassError, nearest
-from windlass.core.serialise import read_json
 from windlass.data.column_groups import columns_of, gathered, joined, spread
-from windlass.data.files import STDIN, existing, lines, opened, undecoded
-from windlass.data.findings import Finding, Findings
+from windlass.data.files import STDIN, existing, lines, undecoded
+from windlass.data.findings import Finding, Findings, blank_line
+from windlass.data.objects import Objects, first_object, objects
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ Column = int | str
 """By its number from 1, or by its name; several columns as one: `height,width` or `2-5`."""
 Cells = tuple[int, dict[str, object]]
 """A line, and the cells of the columns that were asked for."""
+Given = tuple[int, dict[str, object] | Finding]
+"""The same, or what is wrong with the line."""
+Numbered = Iterator[tuple[int, str]]
+"""Lines with their numbers."""
 
 _BY_SUFFIX = {
     ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -75,9 +79,18 @@ class Sheet:
     format: str
     file: str
     names: Sequence[str] | None
-    read: Callable[[Mapping[str, Column]], Iterator[Cells]]
+    rows: Callable[[Mapping[str, Column]], Iterator[Given]]
     width: int = 0  # columns of a table without names
     notes: list[str] = field(default_factory=list)
+    found: Findings = field(default_factory=Findings)
+
+    def read(self, columns: Mapping[str, Column]) -> Iterator[Cells]:
+        """Yield the rows that can be used; what is wrong with the others becomes a finding."""
+        for line, cells in self.rows(columns):
+            if isinstance(cells, Finding):
+                self.found.add(cells)
+            else:
+                yield line, cells
 
 
 def several(path: DataPath) -> list[str]:
@@ -102,6 +115,17 @@ def suffix(name: str) -> str:
     return found[-1] if found else ""
 
 
+def has_header(name: str, options: DataOptions) -> bool:
+    """Whether the columns of a file may be named by its first line, and not by keys or a schema.
+
+    >>> from windlass.data.readers import DataOptions
+    >>> has_header("a.csv", DataOptions()), has_header("a.jsonl", DataOptions())
+    (True, False)
+    """
+    format = options.format if options.format != "auto" else _BY_SUFFIX.get(suffix(name), "tsv")
+    return format in ("tsv", "csv")
+
+
 def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
     """Open a table in the format that is asked for or that its name tells.
 
@@ -113,32 +137,37 @@ def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
     format: str = options.format
     notes: list[str] = []
     if format == "auto":
-        format = _BY_SUFFIX.get(suffix(name), "")
+        format = _of_stdin(options) if name == STDIN else _BY_SUFFIX.get(suffix(name), "")
         if not format:
             format = "tsv"
-            if name != STDIN:
-                notes.append(f"{name}: read as tsv, as its name does not tell the format")
+            notes.append(f"{name}: read as tsv, as its name does not tell the format")
     if format in ("jsonl", "parquet", "labelled"):
         for given in ("header", "separator"):
             if getattr(options, given) != "auto":
                 raise DataError(f"{name}: a {format} file has no {given}; leave the option {given} out")
         readers = {"jsonl": _jsonl, "parquet": _parquet, "labelled": _labelled}
-        return _joining(readers[format](name, options, found, notes))
-    return _joining(_delimited(name, format, options, found, notes))
+        return replace(_joining(readers[format](name, options, found, notes)), found=found)
+    return _delimited(name, format, options, found, notes)
 
 
 def _joining(opened: Sheet) -> Sheet:
     """A table from which several columns can be read as one."""
 
-    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+    def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         groups = {part: columns_of(column, opened.names) for part, column in columns.items()}
         if all(len(group) == 1 for group in groups.values()):
-            yield from opened.read(columns)
+            yield from opened.rows(columns)
             return
-        for line, cells in opened.read(spread(groups)):
-            yield line, gathered(cells, groups, _one)
+        for line, cells in opened.rows(spread(groups)):
+            yield line, cells if isinstance(cells, Finding) else gathered(cells, groups, _one)
 
-    return replace(opened, read=read)
+    return replace(opened, rows=rows)
+
+
+def _of_stdin(options: DataOptions) -> str:
+    """The format of stdin, which has no name: jsonl or tsv, by its first line."""
+    _, first = next(lines(STDIN, Findings(), options.encoding), (0, ""))
+    return "jsonl" if first_object(first) is not None or first.strip() == "[" else "tsv"
 
 
 def _one(cells: Sequence[object]) -> object:
@@ -207,23 +236,47 @@ def _delimited(name: str, format: str, options: DataOptions, found: Findings, no
     separator = _separator(name, format, texts, options, notes)
     rows = [row for row in split_rows(texts, separator) if any(cell.strip() for cell in row)]
     names = _header(name, rows, options, notes)
+    opened = delimited(name, chain(head, numbered), separator, names, names is not None, found)
+    return replace(opened, format=format, width=max(map(len, rows), default=0), notes=notes, found=found)
 
-    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+
+def delimited(
+    name: str,
+    numbered: Numbered,
+    separator: str,
+    names: Sequence[str] | None,
+    headed: bool,
+    found: Findings | None = None,
+) -> Sheet:
+    """The table of lines whose separator and names of columns are known; the first has these names if it is `headed`.
+
+    In `found` is noted which rows have more cells than there are names.
+
+    >>> opened = delimited("a.csv", iter([(1, "word,ipa"), (2, "cat,kæt")]), ",", ["word", "ipa"], headed=True)
+    >>> list(opened.read({"source": "word"}))
+    [(2, {'source': 'cat'})]
+    """
+
+    def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         places = {part: _place(name, column, names) for part, column in columns.items()}
-        everything = chain(head, numbered)
-        records = _csv_records(name, everything, separator, found) if separator != "\t" else _tabbed(everything)
-        skipped = names is None
+        records = _tabbed(numbered) if separator == "\t" else _csv_records(name, numbered, separator)
+        skipped = not headed
         for line, cells in records:
-            if not any(cell.strip() for cell in cells):
-                found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
+            if isinstance(cells, Finding):
+                yield line, cells
+            elif not any(cell.strip() for cell in cells):
+                yield line, blank_line(name, line)
             elif not skipped:
                 skipped = True
             elif bad := undecoded("\t".join(cells)):
-                found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
+                yield line, Finding(name, line, "invalid UTF-8", bad, "skipped")
             else:
+                if found is not None and names and any(cell.strip() for cell in cells[len(names) :]):
+                    what = f"{len(cells)} cells, where the header has {len(names)}; the last are not read"
+                    found.add(Finding(name, line, "surplus cells", what, "kept"))
                 yield line, {part: cells[p] if p < len(cells) else MISSING for part, p in places.items()}
 
-    return Sheet(format, name, names, read, max(map(len, rows), default=0), notes)
+    return _joining(Sheet("csv", name, names, rows))
 
 
 def _separator(name: str, format: str, texts: list[str], options: DataOptions, notes: list[str]) -> str:
@@ -251,7 +304,7 @@ def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[
         return names
     for column in chosen:
         if column not in names:
-            raise DataError(f"{name}:1: no column is called {column!r}; {nearest(column, names)}")
+            raise _no_such_column(name, column, names)
     why = is_header(names, rows[1:])
     if why is None:
         return None
@@ -259,16 +312,25 @@ def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[
     return names
 
 
-def _tabbed(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+def _no_such_column(name: str, column: str, names: Sequence[str]) -> DataError:
+    hint = nearest(column, names)
+    if len(names) == 1 and not hint.startswith("did you mean"):
+        return DataError(f"{name}: not a table with a column {column!r}: its lines have one column; give such a table")
+    return DataError(f"{name}:1: no column is called {column!r}; {hint}")
+
+
+def _tabbed(numbered: Numbered) -> Iterator[tuple[int, list[str] | Finding]]:
     return ((number, line.split("\t")) for number, line in numbered)
 
 
-def _csv_records(
-    name: str, numbered: Iterator[tuple[int, str]], separator: str, found: Findings
-) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for _, line in numbered), delimiter=separator, strict=True)
+def _csv_records(name: str, numbered: Numbered, separator: str) -> Iterator[tuple[int, list[str] | Finding]]:
+    first = next(numbered, None)
+    if first is None:
+        return
+    every = chain([first], numbered)
+    reader = csv.reader((line + "\n" for _, line in every), delimiter=separator, strict=True)
     while True:
-        begin = reader.line_num + 1
+        begin = first[0] + reader.line_num
         try:
             yield begin, next(reader)
         except StopIteration:
@@ -277,7 +339,7 @@ def _csv_records(
             if "unexpected end" in str(error) or "field limit" in str(error):
                 what = "a quote opened here is never closed; close it, or double it if it is text"
                 raise DataError(f"{name}:{begin}: {what}") from error
-            found.add(Finding(name, begin, "malformed quotes", f"malformed quotes ({error})", "skipped"))
+            yield begin, Finding(name, begin, "malformed quotes", f"malformed quotes ({error})", "skipped")
 
 
 def _place(name: str, column: Column, names: Sequence[str] | None) -> int:
@@ -286,7 +348,7 @@ def _place(name: str, column: Column, names: Sequence[str] | None) -> int:
     if names is None:
         raise DataError(f"{name}: a column is chosen by name but header is false; choose by number")
     if column not in names:
-        raise DataError(f"{name}:1: no column is called {column!r}; {nearest(column, names)}")
+        raise _no_such_column(name, column, names)
     return list(names).index(column)
 
 
@@ -295,18 +357,18 @@ def _labelled(name: str, options: DataOptions, found: Findings, notes: list[str]
     if not {(options.source, options.target), (options.alignment, options.second)} <= {(None, None), (1, 2)}:
         raise DataError(f"{name}: a labelled file has a label and a text, no columns to choose; leave them out")
 
-    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+    def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         for number, line in lines(name, found, options.encoding):
             if bad := undecoded(line):
-                found.add(Finding(name, number, "invalid UTF-8", bad, "skipped"))
+                yield number, Finding(name, number, "invalid UTF-8", bad, "skipped")
             elif not line.strip():
-                found.add(Finding(name, number, "blank", "the line is blank", "skipped"))
+                yield number, blank_line(name, number)
             else:
                 label, text = split_label(line)
                 cells = {"source": text, "target": label}
                 yield number, {part: cells.get(part, MISSING) for part in columns}
 
-    return Sheet("labelled", name, None, read, 2, notes)
+    return Sheet("labelled", name, None, rows, 2, notes)
 
 
 FASTTEXT = "__label__"
@@ -330,55 +392,29 @@ def split_label(line: str) -> tuple[str, str]:
 # ---------------------------------------------------------------- jsonl and parquet
 
 
-def _objects(name: str, options: DataOptions, found: Findings) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file with a JSON object a line, or of a JSON array of objects."""
-    whole = _array(name, options)
-    if whole is not None:
-        yield from enumerate(whole, 1)
-        return
-    for line, text in lines(name, found, options.encoding):
-        if bad := undecoded(text):
-            found.add(Finding(name, line, "invalid UTF-8", bad, "skipped"))
-            continue
-        if not text.strip():
-            found.add(Finding(name, line, "blank", "the line is blank", "skipped"))
-            continue
-        try:
-            value = read_json(text, finite=False)
-        except ValueError as error:
-            what = f"not JSON ({error}); every line must be one whole object"
-            found.add(Finding(name, line, "wrong JSON", what, "skipped"))
-            continue
-        if isinstance(value, dict):
-            yield line, value
-        else:
-            what = f"not a JSON object but {type(value).__name__}; write one object a line"
-            found.add(Finding(name, line, "wrong JSON", what, "skipped"))
-
-
-def _array(name: str, options: DataOptions) -> list[dict[str, Any]] | None:
-    """The objects of a file that is one JSON array."""
-    with opened(name) as stream:
-        if not stream.read(64).lstrip().startswith(b"["):
-            return None
-    try:
-        values = read_json("\n".join(line for _, line in lines(name, Findings(), options.encoding)), finite=False)
-    except ValueError:
-        return None
-    return values if isinstance(values, list) and all(isinstance(value, dict) for value in values) else None
-
-
 def _jsonl(name: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
-    objects = _objects(name, options, found)
-    head = list(islice(objects, SAMPLE))
-    names = list(dict.fromkeys(key for _, value in head for key in value))
+    every = objects(name, lines(name, found, options.encoding))
+    head = list(islice(every, SAMPLE))
+    names = list(dict.fromkeys(key for _, value in head if isinstance(value, dict) for key in value))
+    return of_objects(name, chain(head, every), names, notes)
 
-    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+
+def of_objects(name: str, every: Objects, names: Sequence[str], notes: list[str]) -> Sheet:
+    """The table of objects whose keys are `names`.
+
+    >>> list(of_objects("a.jsonl", iter([(1, {"word": "cat"})]), ["word"], []).read({"source": 1}))
+    [(1, {'source': 'cat'})]
+    """
+
+    def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         keys = _named_keys(name, names, columns, notes) if names else {}
-        for line, value in chain(head, objects):
-            yield line, {part: value.get(key, MISSING) for part, key in keys.items()}
+        for line, value in every:
+            if isinstance(value, Finding):
+                yield line, value
+            else:
+                yield line, {part: value.get(key, MISSING) for part, key in keys.items()}
 
-    return Sheet("jsonl", name, names, read, len(names), notes)
+    return Sheet("jsonl", name, names, rows, len(names), notes)
 
 
 def _named_keys(
@@ -388,7 +424,8 @@ def _named_keys(
     keys: dict[str, str] = {}
     for part, column in columns.items():
         if isinstance(column, int) and column > len(names):
-            raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
+            count = "there is 1" if len(names) == 1 else f"there are {len(names)}"
+            raise DataError(f"{name}: no column {column}; {count}: {', '.join(names)}")
         keys[part] = names[column - 1] if isinstance(column, int) else column
     if (
         notes is not None
@@ -419,7 +456,7 @@ def _parquet(name: str, options: DataOptions, found: Findings, notes: list[str])
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise damaged(error) from error
 
-    def read(columns: Mapping[str, Column]) -> Iterator[Cells]:
+    def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         keys = _named_keys(name, names, columns, notes)
         for key in keys.values():
             if key not in names:
@@ -434,4 +471,4 @@ def _parquet(name: str, options: DataOptions, found: Findings, notes: list[str])
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise damaged(error) from error
 
-    return Sheet("parquet", name, names, read, len(names), notes)
+    return Sheet("parquet", name, names, rows, len(names), notes)

@@ -110,6 +110,32 @@ TokenOptions = Annotated[
 ]
 
 
+NgramOrder = Annotated[
+    int, Field(ge=0, le=5, description="longest n-grams, hashed, that model.head.wide reads; 0: none")
+]
+SparseFeatures = Annotated[
+    tuple[SparseFeature, ...],
+    Field(
+        description="what model.head.svm reads: ngrams, one and two words; skip, two words with one between; affix, "
+        "beginnings and endings; opening, a word with the first two; shape, n-grams with names and numbers alike"
+    ),
+]
+
+
+def sparse_terms(at: str, ngrams: int, sparse: tuple[SparseFeature, ...]) -> Iterator[Term]:
+    """What a source gives beside its tokens, to a head that must read it.
+
+    >>> [type(term).__name__ for term in sparse_terms("source", 2, ())]
+    ['Gives', 'Offers']
+    """
+    if ngrams:
+        yield Gives(f"{at} ngrams")
+        yield Offers(f"{at} ngrams", f"{at}.ngrams are read by model.head.wide: set that, or {at}.ngrams: 0")
+    if sparse:
+        yield Gives(f"{at} sparse")
+        yield Offers(f"{at} sparse", f"{at}.sparse is read by model.head.svm: set that, or {at}.sparse: []")
+
+
 class TextOptions(Options):
     """A text, as a sequence of tokens.
 
@@ -123,20 +149,11 @@ class TextOptions(Options):
         "NFC", description="of Unicode, before cutting; outputs are composed (NFC) unless it is none"
     )
     lowercase: bool = Field(False, description="lowercase the text first")
-    ngrams: int = Field(0, ge=0, le=5, description="longest n-grams, hashed, that model.head.wide reads; 0: none")
-    sparse: tuple[SparseFeature, ...] = Field(
-        (),
-        description="what model.head.svm reads: ngrams, one and two words; skip, two words with one between; affix, "
-        "beginnings and endings; opening, a word with the first two; shape, n-grams with names and numbers alike",
-    )
+    ngrams: NgramOrder = 0
+    sparse: SparseFeatures = ()
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sequence")
-        if self.ngrams:
-            yield Gives(f"{at} ngrams")
-            yield Offers(f"{at} ngrams", f"{at}.ngrams are read by model.head.wide: set that, or {at}.ngrams: 0")
-        if self.sparse:
-            yield Gives(f"{at} sparse")
-            yield Offers(f"{at} sparse", f"{at}.sparse is read by model.head.svm: set that, or {at}.sparse: []")
+        yield from sparse_terms(at, self.ngrams, self.sparse)
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
+from windlass.core.wording import counted
 from windlass.data.examples import Example
 from windlass.recipe.train import TrainOptions
 
@@ -66,7 +67,10 @@ def _side(name: str, texts: Sequence[str]) -> Suggestion:
 
 
 def _size(examples: Sequence[Example], count: int, sentences: bool) -> Suggestion:
-    """More data supports a larger network and needs fewer epochs; few examples get more steps from `scale_training`."""
+    """More data supports a larger network and needs fewer epochs.
+
+    Few examples get more steps from `scale_training`, which then tells how many.
+    """
     units, epochs = (
         (128, 60) if count < 2000 else (192, 40) if count < 10_000 else (256, 20) if count < 100_000 else (256, 8)
     )
@@ -76,7 +80,8 @@ def _size(examples: Sequence[Example], count: int, sentences: bool) -> Suggestio
     dropout = 0.3 if count < 100_000 else 0.2
     part = {"size": units, "dropout": dropout}
     over = {"model": {"encoder": part, "decoder": part}, "train": {"epochs": epochs, "batch_tokens": batch}}
-    return over, f"{units} units per layer, {epochs} epochs, batches of {batch} tokens, as there are {count:,} examples"
+    length = "" if count < SMALL else f", {epochs} epochs, batches of {batch} tokens"
+    return over, f"{units} units per layer{length}, as there are {counted(count, 'example')}"
 
 
 def scale_training(
@@ -92,7 +97,7 @@ def scale_training(
     >>> scaled.epochs, scaled.batch_tokens
     (67, 200)
     >>> reason
-    '1,005 steps: 67 epochs in batches of 200 tokens, as there are 300 examples; else: --epochs, --batch-tokens'
+    'about 1,000 steps: 67 epochs in batches of 200 tokens, as there are 300 examples; else: --epochs, --batch-tokens'
     """
     batch, epochs = options.batch_tokens, options.epochs
     least = max(1, options.chunk or 1)
@@ -117,9 +122,11 @@ def scale_training(
     changes["schedule"] = options.schedule.model_copy(update={"warmup": warmup})
     scaled = options.model_copy(update=changes)
     if longer:
-        reason = f"{steps:,} steps: {epochs} epochs in batches of {batch} tokens, as there are {examples:,} {what}"
+        about = counted(int(float(f"{steps:.2g}")), "step")  # epochs differ by a batch
+        length = f"{counted(epochs, 'epoch')} in batches of {counted(batch, 'token')}"
+        reason = f"about {about}: {length}, as there are {examples:,} {what}"
         return scaled, f"{reason}; else: --epochs, --batch-tokens"
     if warmup != options.schedule.warmup:
-        reason = f"a warm-up of {warmup} steps, not {options.schedule.warmup}, as the run has {steps:,}"
+        reason = f"a warm-up of {counted(warmup, 'step')}, not {options.schedule.warmup}, as the run has {steps:,}"
         return scaled, f"{reason}; else: --set train.schedule.warmup={options.schedule.warmup}"
     return scaled, None

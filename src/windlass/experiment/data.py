@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,13 +101,31 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
     if frame.names is None:
         _check_names(frame, wanted)
         return recipe
-    if frame.rows and "source" in wanted and not any(wanted.values()):
+    if frame.rows and "source" in wanted and not all(wanted.values()):
         cells = zip(*frame.rows[:SAMPLE], strict=True)
         named = zip(frame.names, cells, strict=True)
         samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
-        wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind)
+        own = {part: column for part, column in wanted.items() if column is not None}
+        try:
+            wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
+
+
+def in_python(message: str) -> str:
+    """A message that names options of the command line, for Python.
+
+    >>> in_python("add --task classify, or choose with --source")
+    'add task="classify", or choose with source='
+    """
+    message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
+    return re.sub(r"--(task|source|target)", r"\1=", message)
+
+
+def _keyword(match: re.Match[str]) -> str:
+    return f'{match[1]}="{match[2]}"' + (f' or "{match[4]}"' if match[4] else "")
 
 
 def _columns(recipe: Recipe) -> dict[str, int | str | None]:
@@ -191,14 +210,16 @@ def as_data(train: Any, dev: Any, recipe: Recipe) -> Data:
     ('c', 1)
     """
     reader, frame = TASKS[recipe.task].reader.in_memory, as_frame(train, "train")
+    if not frame.rows:
+        raise DataError("train has no rows: give at least one example")
     recipe = choose_columns(recipe, frame)
-    first = as_examples(frame, "train", recipe)
+    first, sides = as_examples(frame, "train", recipe), sides_of(recipe)
     if dev is not None:
         second = as_examples(dev, "dev", recipe)
-        return Data(_expanded(first.examples), second.examples, reader.survey([first], [second]))
-    whole, by = recipe.train.chunk is not None, sides_of(recipe).source_side.held_out_by
+        return Data(_expanded(first.examples), second.examples, reader.survey([first], [second], sides))
+    whole, by = recipe.train.chunk is not None, sides.source_side.held_out_by
     train_part, held = reader.split(first.examples, recipe.data.dev_fraction, whole, by)
-    return Data(_expanded(train_part), tuple(held), reader.survey([first]))
+    return Data(_expanded(train_part), tuple(held), reader.survey([first], (), sides))
 
 
 def prepare_sources(
@@ -222,7 +243,7 @@ def prepare_sources(
         source, why = bundle.sides.source.prepare((e.source for e in examples), note, track, new=False)
         prepared.append(replace(bundle, sides=replace(bundle.sides, source=source)))
         failed |= why
-    return prepared, without(examples, failed, warn or note)
+    return prepared, without(prepared[0].sides.respell(examples), failed, warn or note)
 
 
 def without(examples: Sequence[Example], failed: Mapping[Value, str], note: Callable[[str], None]) -> Sequence[Example]:
@@ -253,3 +274,37 @@ def fingerprint(data: Data, recipe: Recipe) -> str:
             sha.update(b"[%s]" % b", ".join([sides.source_side.digest(e.source), *targets, alignment]))
         sha.update(b"|")
     return sha.hexdigest()
+
+
+PAIRS = "pairs_sha256"
+"""In training/data.json: the digests of the pairs of the training data, without and with those that were held out."""
+
+
+def pairs_digest(examples: Iterable[Example], recipe: Recipe) -> str:
+    """Return a hash of sources with their targets, whatever their order.
+
+    >>> pairs = [("a", "b"), ("c", "d")]
+    >>> one, other = (as_examples(part, "data", Recipe()).examples for part in (pairs, pairs[::-1]))
+    >>> pairs_digest(one, Recipe()) == pairs_digest(other, Recipe())
+    True
+    """
+    sides, total = sides_of(recipe), 0
+    for e in examples:
+        source = sides.source_side.digest(e.source)
+        for target in e.targets:
+            pair = hashlib.sha256(source + b"\t" + sides.target_side.digest(target))
+            total += int.from_bytes(pair.digest(), "big")
+    return f"{total % 2**256:064x}"
+
+
+def trained_on(folder: Path, examples: Sequence[Example], recipe: Recipe) -> bool:
+    """Whether these are the very examples that the model in a folder was trained on, as far as its run tells.
+
+    >>> trained_on(Path("/nowhere"), (), Recipe())
+    False
+    """
+    try:
+        known = json.loads((folder / "training" / "data.json").read_text(encoding="utf-8"))[PAIRS]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return isinstance(known, list) and pairs_digest(examples, recipe) in known

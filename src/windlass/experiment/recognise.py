@@ -13,10 +13,11 @@ from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
 from windlass.data.frames import Frame
 from windlass.data.recognise import recognise
-from windlass.data.recognise_file import chosen, known_columns, recognise_file
+from windlass.data.recognise_file import IN_ORDER, chosen, columns_there, has_columns, known_columns, recognise_file
 from windlass.data.sniff import SAMPLE
-from windlass.experiment.data import sides_of
-from windlass.recipe import Recipe, compose, merge, parse
+from windlass.data.tables import ENDINGS, Column, has_header, suffix
+from windlass.experiment.data import in_python, sides_of
+from windlass.recipe import Recipe, compose, merge, parse, recompose
 from windlass.tasks import TASKS
 
 _MARK, _APART = re.compile(r"[.,;:?!]"), re.compile(r"(?<!\S)[.,;:?!](?!\S)")
@@ -49,15 +50,82 @@ def compose_for(
         otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
         note(f"{first}: task {found.task}, as {found.reason}{otherwise}")
         recipe = compose(found.task, None, [*settings, {"data": dict(found.data)}])
-    elif not chosen(recipe.data) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
+    elif not _all_chosen(recipe) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
         columns = known_columns(first, recipe.data, sides_of(recipe), TASKS[recipe.task].target)
         recipe = compose(task, file, [*settings, {"data": columns}])
-    columns = chosen(recipe.data)
-    if tuple(columns.values()) not in ((), (1, 2), (1, 2, 3)):
-        told = ", ".join(f"{part} {column!r}" for part, column in columns.items())
-        header = "--header no, " if any(isinstance(column, str) for column in columns.values()) else ""
-        note(f"{first}: columns: {told}; else: {header}--source, --target")
+    _note_columns(first, recipe, "columns", note)
     return recipe
+
+
+def recompose_for(
+    recipe: Recipe, settings: Sequence[dict[str, Any]], note: Callable[[str], None], frame: Frame | None = None
+) -> Recipe:
+    """Compose the recipe of a model for other data, as `recompose` does, with the columns that the model reads.
+
+    If a file, or a `frame`, has no such columns, they are recognised. Both are noted.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "new.csv"
+    >>> _ = path.write_text("id,form,sound\\n1,cat,k a t\\n2,dog,d o g\\n")
+    >>> model = compose("pronounce", None, [{"data": {"source": "form", "target": "sound"}}])
+    >>> note = lambda text: print(text.split("/")[-1])
+    >>> recompose_for(model, [{"data": {"train": [str(path)]}}], note).data.source
+    new.csv: columns of the model: source 'form', target 'sound'; else: --header no, --source, --target
+    'form'
+    """
+    new = recompose(recipe, settings)
+    before = {} if TASKS[recipe.task].language_model else chosen(recipe.data)
+    kept: dict[str, Any] = {name: getattr(recipe.data, name) for name in ("history", "speaker", "max_length")}
+    if frame is not None:
+        there = frame.names is not None and has_columns(before, frame.names, len(frame.names))
+        return recompose(recipe, [{"data": kept | (before if there else {})}, *settings])
+    if not new.data.train:
+        return new
+    first = new.data.train[0]
+    if new.data.format == "auto" and suffix(first) not in ENDINGS:
+        kept["format"] = recipe.data.format
+    options = new.data.model_copy(update=kept)
+    if {*before} <= {*chosen(new.data)} or not columns_there(first, options, sides_of(recipe), before):
+        return _recognised_anew(recipe, settings, kept, before, note)
+    new = recompose(recipe, [{"data": kept | before}, *settings])
+    _note_columns(first, new, "columns of the model", note)
+    return new
+
+
+def _recognised_anew(
+    recipe: Recipe,
+    settings: Sequence[dict[str, Any]],
+    kept: dict[str, Any],
+    before: dict[str, Column],
+    note: Callable[[str], None],
+) -> Recipe:
+    """The recipe of a model for a file without the columns that it reads."""
+    new = recompose(recipe, [{"data": kept}, *settings])
+    first, task = new.data.train[0], TASKS[recipe.task]
+    if _all_chosen(new) or task.language_model or task.turns:
+        return new
+    columns = known_columns(first, new.data, sides_of(new), task.target)
+    if columns and (lost := [repr(column) for column in before.values() if isinstance(column, str)]):
+        note(f"{first}: no columns {', '.join(lost)}, which the model reads")
+    new = recompose(recipe, [{"data": kept}, *settings, {"data": columns}])
+    _note_columns(first, new, "columns", note)
+    return new
+
+
+def _note_columns(file: str, recipe: Recipe, what: str, note: Callable[[str], None]) -> None:
+    """Say which columns are read, unless they are the first ones."""
+    columns = chosen(recipe.data)
+    if tuple(columns.values()) in IN_ORDER:
+        return
+    told = ", ".join(f"{part} {column!r}" for part, column in columns.items())
+    named = any(isinstance(column, str) for column in columns.values())
+    header = "--header no, " if named and has_header(file, recipe.data) else ""
+    note(f"{file}: {what}: {told}; else: {header}--source, --target")
+
+
+def _all_chosen(recipe: Recipe) -> bool:
+    """Whether nothing is left to be recognised."""
+    return len(chosen(recipe.data)) > sides_of(recipe).source_side.texts
 
 
 def recognise_frame(
@@ -139,20 +207,6 @@ def without_svm(recipe: Recipe) -> Recipe:
     content = merge(recipe.model_dump(mode="json"), {"source": {"sparse": []}})
     content["model"]["head"]["svm"] = None
     return parse(content)
-
-
-def in_python(message: str) -> str:
-    """A message that names options of the command line, for Python.
-
-    >>> in_python("add --task classify, or choose with --source")
-    'add task="classify", or choose with source='
-    """
-    message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
-    return re.sub(r"--(task|source|target)", r"\1=", message)
-
-
-def _keyword(match: re.Match[str]) -> str:
-    return f'{match[1]}="{match[2]}"' + (f' or "{match[4]}"' if match[4] else "")
 
 
 def _says_task(settings: Sequence[dict[str, Any]]) -> bool:

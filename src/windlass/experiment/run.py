@@ -26,9 +26,10 @@ from windlass.data.running import Running, joined_ids
 from windlass.data.sides import TARGETS, Sides
 from windlass.data.store import View, some
 from windlass.data.tokenizer import Tokenizer
+from windlass.data.unknown import unknown_labels
 from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.cutoff import choose_cutoff
-from windlass.experiment.data import Data, fingerprint, sides_of, without
+from windlass.experiment.data import PAIRS, Data, fingerprint, pairs_digest, sides_of, without
 from windlass.experiment.recognise import without_svm
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
@@ -116,10 +117,10 @@ def fit_sides(recipe: Recipe, train: Sequence[Example]) -> Sides:
 
 
 def _describe_unknown(sides: Sides, dev: Sequence[Example]) -> str | None:
-    """Name the symbols of the dev set that the training data lack."""
+    """Name the symbols of texts of the dev set that the training data lack."""
     parts = []
     sources = [set(sides.source.unknown(e.source)) for e in dev]
-    targets = [set(sides.target.unknown(e.target)) for e in dev]
+    targets = [] if sides.target.choices else [set(sides.target.unknown(e.target)) for e in dev]
     for side, found in (("source", sources), ("target", targets)):
         symbols = sorted(set().union(*found)) if found else []
         if symbols:
@@ -229,6 +230,8 @@ def run(
     _open_folder(out, bundle, data, baseline, resume, device)
     if message := _describe_unknown(sides, data.dev):
         observer.note(message)
+    if unknown := unknown_labels(sides.target, (e.target for e in data.dev)):
+        observer.note(unknown.sentence(" of dev"))
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
         observer.note(message)
     if message := _describe_too_long(bundle, loader):
@@ -290,11 +293,15 @@ def _suited(recipe: Recipe, texts: int, note: Note) -> Recipe:
 
 
 def _prepared(bundle: Bundle, data: Data, observer: Observer) -> tuple[Bundle, Data]:
-    """Compute what the source needs before training; examples whose source cannot be read are left out."""
+    """Compute what the source needs before training; examples whose source cannot be read are left out.
+
+    Labels of both parts are spelt in one way.
+    """
     source, failed = bundle.sides.source.prepare(
         (e.source for e in chain(data.train, data.dev)), observer.note, observer.track
     )
     bundle = replace(bundle, sides=replace(bundle.sides, source=source))
+    data = replace(data, train=bundle.sides.respell(data.train), dev=bundle.sides.respell(data.dev))
     if not failed:
         return bundle, data
     train = without(data.train, failed, observer.note)
@@ -425,8 +432,10 @@ def check_folder(out: Path, resume: bool) -> None:
     if resume and not begun:
         raise TrainingError(f"{out}: no run to resume: drop --resume to start one")
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        how = f"resume it with --resume --out {out}, or " if begun else ""
-        raise TrainingError(f"{out}: exists and is not empty: {how}choose another --out; nothing was changed")
+        ways = [f"resume it with --resume --out {out}"] if begun else []
+        ways += ["delete it first with --overwrite"] if (out / "recipe.yaml").is_file() else []
+        how = ", or ".join(filter(None, [", ".join(ways), "choose another --out"]))
+        raise TrainingError(f"{out}: exists and is not empty: {how}; nothing was changed")
 
 
 def _open_folder(
@@ -446,9 +455,25 @@ def _open_folder(
         baseline.save(out)
     else:
         save_baseline(out, baseline)
-    content = {"sha256": sha256, "train": len(data.train), "dev": len(data.dev), "findings": data.report.counts}
+    content: dict[str, Any] = {
+        "sha256": sha256,
+        "train": len(data.train),
+        "dev": len(data.dev),
+        "findings": data.report.counts,
+    }
+    if bundle.task.language_model:
+        content |= {
+            f"{name}_characters": _characters(part) for name, part in (("train", data.train), ("dev", data.dev))
+        }
+    else:
+        parts = (data.train, chain(data.train, data.dev))
+        content[PAIRS] = [pairs_digest(part, bundle.recipe) for part in parts]
     atomic_write(about, json.dumps(content, indent=1).encode())
     atomic_write(out / "training" / "environment.json", json.dumps(environment(device), indent=1).encode())
+
+
+def _characters(texts: Sequence[Example]) -> int:
+    return sum(len(e.target) for e in texts)
 
 
 def _choose_baseline(

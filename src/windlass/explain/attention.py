@@ -127,8 +127,9 @@ def draw(
 
 
 def _on_the_end_mark(prediction: Prediction) -> str | None:
-    """A note where most of the weight lies on the end mark, which stands for no word."""
+    """A note where most of the weight lies on the end mark, which stands for no part of the text."""
     weights = prediction.attention[0] if prediction.attention else ()
     if not weights or prediction.places.names[-1] != "</s>" or weights[-1] < max(weights):
         return None
-    return f"{weights[-1]:.0%} lies on the end mark, whose state has read the whole text: single words say less here."
+    share, what = f"{weights[-1]:.0%}", prediction.places.kind
+    return f"{share} lies on the end mark, whose state has read the whole text: single {what} say less here."

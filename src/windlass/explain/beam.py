@@ -23,8 +23,8 @@ from windlass.inference.predict import predict
 PRUNED = 2
 """Continuations that are shown of a step beside the kept ones: the best that were pruned."""
 LEGEND = (
-    "Each column is a step; a number is the log probability up to there. Blue: the output. Grey: pruned, the best of "
-    "each step. Framed: an end, with the score that ranks it, log p / length ** penalty."
+    "Each column is a step; a number is the log probability up to there. Blue: the output. Grey: dropped by the "
+    "search, of each step the best two. Framed: an end, with the score that ranks it, log p / length ** penalty."
 )
 _ACROSS, _DOWN = 1.05, 0.3  # inches between steps, and between leaves
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ Points = list[tuple[float, float]]
 
 
 def read_rows(folder: Path) -> list[dict[str, float]]:
-    """Read the evaluations of a run from its folder: epoch, `loss` (of training), `dev_loss` and the dev scores.
+    """Read the evaluations of a run from its folder: epoch, step, `best_step` (that of the weights that were kept so
+    far), `loss` (of training), `dev_loss` and the dev scores.
 
     >>> read_rows(Path("no-such-run"))
     Traceback (most recent call last):
@@ -38,14 +39,16 @@ def read_rows(folder: Path) -> list[dict[str, float]]:
         row = json.loads(line)
         dev = row["dev"]
         loss = row.get("dev_loss", dev.get("nats"))  # the loss of a language model
-        rows.append({"epoch": row["epoch"], "loss": row["loss"], **({} if loss is None else {"dev_loss": loss}), **dev})
+        told = {name: row[name] for name in ("epoch", "step", "best_step", "loss") if name in row}
+        rows.append({**told, **({} if loss is None else {"dev_loss": loss}), **dev})
     return rows
 
 
 def curves(rows: Rows, path: Path | str, score: str | None = None) -> Path:
     """Draw training and dev loss and the dev score of a run as one .png; the best evaluation is marked.
 
-    The score is the named one, or the first column that is a metric (plain, or as `dev_...`).
+    The score is the named one, or the first column that is a metric (plain, or as `dev_...`); if it is the dev loss
+    itself, it is drawn once.
 
     >>> import tempfile
     >>> rows = [{"epoch": 1, "loss": 2.0, "wer": 80.0}, {"epoch": 2, "loss": 1.0, "wer": 60.0}]
@@ -103,6 +106,7 @@ class _Line:
     points: Points
     colour: str
     dashed: bool = False
+    best: tuple[float, float, str] | None = None  # the evaluation whose weights were kept: where, and its score
 
 
 def _lines(run: str, rows: Rows, score: str | None, colour: str) -> list[_Line]:
@@ -114,10 +118,21 @@ def _lines(run: str, rows: Rows, score: str | None, colour: str) -> list[_Line]:
         for name in labels
         if name in names
     ]
-    if score is not None and score in names:
-        metric = score.removeprefix("dev_")
-        lines.append(_Line(run, metric, f"dev {metric.replace('_', ' ')}", _points(rows, score), colour))
-    return lines
+    if score is None or score not in names:
+        return lines
+    metric, points = score.removeprefix("dev_"), _points(rows, score)
+    best = _best(rows, score, metric)
+    if lines and lines[-1].points == points:  # a language model, which is chosen by its dev loss
+        return [*lines[:-1], replace(lines[-1], best=best)]
+    return [*lines, _Line(run, metric, f"dev {metric.replace('_', ' ')}", points, colour, best=best)]
+
+
+def _best(rows: Rows, score: str, metric: str) -> tuple[float, float, str]:
+    """The evaluation whose weights the run kept; if that is not known, the first of those with the best score."""
+    kept = [row for row in rows if "step" in row and row["step"] == rows[-1].get("best_step")]
+    points = _points(kept, score) or _points(rows, score)
+    epoch, value = (max if higher_is_better(metric) else min)(points, key=lambda point: point[1])
+    return epoch, value, f"best {format_metric(metric, value)}"
 
 
 def _points(rows: Rows, name: str) -> Points:
@@ -128,8 +143,8 @@ def _panel(axes: Axes, panel: str, lines: Sequence[_Line], legend: bool) -> None
     for line in lines:
         style: dict[str, Any] = {"ls": "--", "alpha": 0.7} if line.dashed else {"marker": "o", "ms": 3}
         axes.plot(*zip(*line.points, strict=True), color=line.colour, lw=1.6, label=line.label, **style)
-        if panel != "loss":
-            _mark_best(axes, line.points, panel)
+        if line.best is not None:
+            _mark(axes, *line.best)
     if panel == "loss":
         dashed = "" if legend else " (training dashed, dev solid)"
         axes.set_title(f"loss per token{dashed}", fontsize=10, color=INK)
@@ -146,9 +161,6 @@ def _panel(axes: Axes, panel: str, lines: Sequence[_Line], legend: bool) -> None
         axes.legend(frameon=False, fontsize=9)
 
 
-def _mark_best(axes: Axes, points: Points, metric: str) -> None:
-    best = max if higher_is_better(metric) else min
-    epoch, value = best(points, key=lambda point: point[1])
+def _mark(axes: Axes, epoch: float, value: float, text: str) -> None:
     axes.plot([epoch], [value], "o", ms=9, mfc="none", mec=INK)
-    text = f"best {format_metric(metric, value)}"
     axes.annotate(text, (epoch, value), (0, 9), textcoords="offset points", ha="center", size=8, color=INK)

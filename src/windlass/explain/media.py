@@ -268,7 +268,7 @@ def _stacked(views: Sequence[View], title: str | None) -> Figure:
 
 def _legend(view: View) -> str:
     if view.places.kind == "grid":
-        return f"Bright: regions of much {view.value}. Only the square in the middle of a picture is seen."
+        return f"Bright: where the {view.value} is large. Only the square in the middle of a picture is seen."
     strongest = f"The darkest colour stands for {100 * _most(view):.0f} %."
     return f"{view.value[0].upper()}{view.value[1:]} over {_UNITS.get(view.places.kind, 'places')}. {strongest}"
 

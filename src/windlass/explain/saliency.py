@@ -284,8 +284,10 @@ def draw_saliency(found: Saliency, path: Path, over: Shown | None = None) -> Pat
     if len(found.outputs) == 1 and len(found.places) > 1:
         note = f"{name[0].upper()}{name[1:]}; the strongest colour is {found.most:.3g}."
         scaled = [value / found.most for value in found.values[0]]
-        legend = "Blue: the word speaks for it; red: against it."
-        title = f"{found.outputs[0]}: the words add {sum(found.values[0]):+.2f} to its score"
+        kind = found.prediction.places.lowest.kind
+        what = kind if kind in ("words", "tokens") else "places"
+        legend = f"Blue: the {what[:-1]} speaks for it; red: against it."
+        title = f"{found.outputs[0]}: the {what} add {sum(found.values[0]):+.2f} to its score"
         row = Row(title, found.places, scaled, value=name, one=found.most)
         return draw_rows([row], path, found.prediction.text, note, legend)
     return sheet([saliency_heat(found)], path)

@@ -15,6 +15,7 @@ from windlass.data.examples import Value
 from windlass.gradients.reading import ONE_STEP, Reading, read, spectral_norm
 from windlass.gradients.result import COLOURS, Result, Table, chosen, number, style
 from windlass.gradients.transformer import transformer_jacobians, transformer_layers
+from windlass.nn.cell import Cell
 from windlass.nn.fast.switch import disabled
 from windlass.nn.recurrence import Stack
 
@@ -123,7 +124,7 @@ def model_distances(
     )
     if not (flows := (*found.flows, *others)):
         raise WindlassError(ONE_STEP)
-    return Distances(flows, truncate, clip, bool(others))
+    return Distances(flows, truncate, clip, bool(others), found.gated)
 
 
 def _norms(jacobians: Sequence[torch.Tensor], clip: float | None) -> tuple[float, ...]:
@@ -149,6 +150,7 @@ class Distances(Result):
     truncate: int | None = None
     clip: float | None = None
     transformers: bool = False  # whether some of them are transformer layers
+    gated: bool = False  # whether all cells have gates
 
     def tables(self) -> list[Table]:
         """A row a distance, a column a cell; two for a cell whose state has more than h."""
@@ -177,10 +179,11 @@ class Distances(Result):
         said = [_say(flow, self.truncate) for flow in self.flows]
         todo = []
         if any("vanishes" in sentence for sentence in said):
+            gated = "" if self.gated else "a gated cell (lstm, gru) can learn to keep its state, and "
             todo.append(
-                "Vanishing: a gated cell (lstm, gru) can learn to keep its state, and an LSTM with a larger "
-                "forget_bias keeps it from the start; attention reaches every step directly. Clipping does not help: "
-                "it only makes gradients smaller."
+                f"Vanishing: {gated}an LSTM with a larger "
+                "forget_bias keeps its state from the start; attention reaches every step directly. Clipping does not "
+                "help: it only makes gradients smaller."
             )
         if any("explodes" in sentence for sentence in said):
             todo.append(
@@ -238,4 +241,5 @@ def distances(readings: Sequence[Reading], truncate: int | None = None, clip: fl
     >>> found.flows[0].output[4]
     0.0
     """
-    return Distances(tuple(flow(reading, truncate, clip) for reading in readings), truncate, clip)
+    gated = all(type(reading.cell).gates is not Cell.gates for reading in readings)
+    return Distances(tuple(flow(reading, truncate, clip) for reading in readings), truncate, clip, gated=gated)

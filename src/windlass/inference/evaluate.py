@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Prediction
 from windlass.data.examples import Example, group
+from windlass.data.unknown import UnknownLabels, unknown_labels
 from windlass.decoding.options import SearchOptions
 from windlass.inference.likelihood import ROWS, text_metrics
 from windlass.inference.predict import predict, score
@@ -19,15 +20,16 @@ from windlass.metrics.likelihood import likelihood
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a model on a data set, and its predictions.
+    """The metrics of a model on a data set, and its predictions, which are too long to be shown.
 
-    >>> Evaluation({"wer": 18.5}, examples=450, predictions=()).metrics["wer"]
-    18.5
+    >>> Evaluation({"wer": 18.5}, examples=450, predictions=())
+    Evaluation(metrics={'wer': 18.5}, examples=450)
     """
 
     metrics: dict[str, float]
     examples: int
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[Prediction, ...] = field(repr=False)
+    unknown: UnknownLabels | None = field(default=None, repr=False)  # references that the model cannot give
 
 
 def evaluate(
@@ -56,7 +58,7 @@ def evaluate(
         return Evaluation(text_metrics(bundles, [e.target for e in examples], rows, dynamic), len(examples), ())
     if dynamic is not None:
         raise RecipeError("dynamic evaluation is for language models of running text: leave it out")
-    questions = group(examples) if task.multi_reference else list(examples)
+    questions = bundles[0].sides.respell(group(examples) if task.multi_reference else list(examples))
     if not questions:
         raise DataError("no examples to evaluate on")
     predictions = predict(bundles, [e.source for e in questions], options)
@@ -66,7 +68,8 @@ def evaluate(
     if task.likelihood_metrics:
         forced = _forced_metrics(bundles, questions)
         metrics = {name: forced[name] for name in task.likelihood_metrics} | metrics
-    return Evaluation(metrics, len(questions), tuple(predictions))
+    unknown = unknown_labels(bundles[0].sides.target, (e.target for e in questions))
+    return Evaluation(metrics, len(questions), tuple(predictions), unknown)
 
 
 def _forced_metrics(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[str, float]:

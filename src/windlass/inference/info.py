@@ -68,6 +68,8 @@ def _training(bundle: Bundle, folder: Path | None) -> dict[str, Any]:
         "files": list(bundle.recipe.data.train) or None,
         "train_examples": data.get("train"),
         "dev_examples": data.get("dev"),
+        "train_characters": data.get("train_characters"),
+        "dev_characters": data.get("dev_characters"),
         "steps": outcome.get("steps"),
         "epochs": outcome.get("epochs"),
         "seconds": outcome.get("seconds"),

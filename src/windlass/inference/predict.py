@@ -82,7 +82,7 @@ def predict(
     _check_copies(encoded)
     for b in bundles:
         b.model.eval()
-    nothing = Prediction("", first.sides.target.no_answer)  # of blank inputs
+    nothing = Prediction("", first.sides.target.no_answer, confidence=None)  # of blank inputs
     predictions = [replace(nothing, error=failed.get(value)) for value in inputs]
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
     if batch_tokens is None and options is not None:

@@ -110,6 +110,22 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
     return parse(content, where)
 
 
+def recompose(recipe: Recipe, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
+    """Return the recipe of a model for another run, on other data, overridden by settings in order.
+
+    A warm-up that is not set follows the length of that run.
+
+    >>> recompose(compose("classify", None), [setting("train.epochs=5")]).train.auto
+    ('warmup',)
+    """
+    content = recipe.model_dump(mode="json") | {"data": {}}
+    content["train"]["auto"] = ["warmup"]
+    for part in settings:
+        content = merge(content, part)
+    _keep_own(content, {}, {}, settings)
+    return parse(content)
+
+
 def _drop_defaults(content: dict[str, Any], explicit: dict[str, Any]) -> None:
     """With another head, leave out what the task's default says for its own: decoder, loss and search."""
     if "decoder" not in explicit["model"]:

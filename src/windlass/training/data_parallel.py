@@ -140,9 +140,11 @@ def _send(pipe: IO[bytes] | None, content: bytes) -> None:
 
 
 def _receive(pipe: IO[bytes] | None) -> bytes:
-    """Read a message; empty if the other process has exited."""
+    """Read a message; empty if the other process has exited, perhaps in the middle of one."""
     assert pipe is not None
-    return pipe.read(int.from_bytes(pipe.read(8), "little"))
+    size = int.from_bytes(pipe.read(8), "little")
+    content = pipe.read(size)
+    return content if len(content) == size else b""
 
 
 class DataParallel:
@@ -163,6 +165,7 @@ class DataParallel:
                 "several processes need a model of one floating-point type on the CPU: set train.processes: 1"
             )
         self.model = model
+        self.workers: list[subprocess.Popen[bytes]] = []
         (dtype,) = dtypes
         shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
         descriptor, path = tempfile.mkstemp(prefix="windlass-", dir=shm)
@@ -170,9 +173,15 @@ class DataParallel:
         try:
             self.worker_gradients = _map_memory(model, path, dtype, processes, fill=True)
             config = {"folder": str(folder), "memory": path, "dtype": str(dtype).removeprefix("torch."), "seed": seed}
-            self.workers = [self._start(config | {"rank": n, "processes": processes}) for n in range(1, processes)]
+            for rank in range(1, processes):
+                self.workers.append(self._start(config | {"rank": rank, "processes": processes}))
             for worker in self.workers:
                 self._reply(worker)
+        except BaseException:
+            for worker in self.workers:
+                worker.kill()  # it may still be importing, for seconds
+            self.close()
+            raise
         finally:
             os.unlink(path)  # the memory lives until the last process unmaps it
 
@@ -246,7 +255,9 @@ class DataParallel:
     def work() -> None:
         """In a worker: build the model on the shared weights, then compute the gradients of every shard received."""
         requests, replies = sys.stdin.buffer, sys.stdout.buffer
-        config = json.loads(_receive(requests))
+        if not (content := _receive(requests)):
+            return
+        config = json.loads(content)
         torch.set_num_threads(1)
         dtype, rank = getattr(torch, config["dtype"]), config["rank"]
         model = Bundle.new(*load_definition(Path(config["folder"]))).model.to(dtype).train()
@@ -295,9 +306,11 @@ def gradient_workers(model: nn.Module, folder: Path, processes: int, seed: int) 
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    data_parallel = DataParallel(model, folder, processes, seed)
     try:
-        yield data_parallel
+        data_parallel = DataParallel(model, folder, processes, seed)
+        try:
+            yield data_parallel
+        finally:
+            data_parallel.close()
     finally:
-        data_parallel.close()
         torch.set_num_threads(threads)

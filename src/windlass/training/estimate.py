@@ -172,6 +172,7 @@ def choose_processes(
         return 1
     if options.optimiser.sparse_updates:  # workers return dense gradients
         return 1
+    note(f"trying {count} processes of one thread each, which takes some seconds; else: --set train.processes=1")
     with precision(options.precision):
         speedup = _speedup(bundle.model, loader, folder, count, bundle.recipe.seed)
     chosen = count if speedup >= MIN_SPEEDUP else 1

@@ -141,7 +141,7 @@ class Trainer:
         atomic_write(self.log, b"")
         drop_after(self.measured, 0)
         warmup = self.options.schedule.warmup
-        if warmup >= self.total_steps:
+        if warmup > 1 and warmup >= self.total_steps:  # one step has the full rate
             self.observer.note(
                 f"train.schedule.warmup: {warmup} steps, but the run has about {self.total_steps}: "
                 f"training ends during the warm-up; shorten it"
@@ -375,6 +375,7 @@ class Trainer:
         return {
             "epoch": self._epochs_done(),
             "step": self.state.step,
+            "best_step": self.state.best_step,
             **tally.means(),
             **({} if loss is None else {"dev_loss": loss}),
             "dev": scores,

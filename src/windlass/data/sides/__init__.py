@@ -36,6 +36,7 @@ from windlass.data.sides.text import TextSource, TextTarget, WrittenTarget
 from windlass.data.sides.tree import TreeTarget
 from windlass.data.sides.video import VideoOptions, VideoSource
 from windlass.data.sides.words import WordsOptions, WordsSource
+from windlass.data.store import View
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 
@@ -219,6 +220,15 @@ class Sides:
             return self.encode(example.source, example.target, example.alignment)
         except DataError as error:
             raise DataError(f"{example.place}: {error}") from None
+
+    def respell(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """The examples with targets as the training data spells them; those that are on disk stay as they are."""
+        if isinstance(examples, View) or not self.target.choices:
+            return examples
+        targets = [tuple(dict.fromkeys(map(self.target.respell, e.targets))) for e in examples]
+        if all(e.targets == own for e, own in zip(examples, targets, strict=True)):
+            return examples
+        return tuple(replace(e, targets=own) for e, own in zip(examples, targets, strict=True))
 
     def copied(self, source: Value) -> tuple[str, ...]:
         """The symbols of a source beyond the target's vocabulary, which a model that copies can write."""

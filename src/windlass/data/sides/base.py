@@ -48,17 +48,17 @@ class CellError(DataError):
 
 
 def text_cell(cell: object, name: str) -> str:
-    """A cell as text: numbers are written out, and nothing is blank.
+    """A cell as text: numbers are written out, whole ones without decimals, and nothing is blank.
 
-    >>> text_cell(7, "source"), text_cell(None, "source")
-    ('7', '')
+    >>> text_cell(7, "source"), text_cell(7.0, "source"), text_cell(None, "source")
+    ('7', '7', '')
     """
     if isinstance(cell, str):
         return cell
     if cell is None:
         return ""
     if isinstance(cell, int | float) and not isinstance(cell, bool):
-        return str(cell)
+        return as_text(cell)
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
 
 
@@ -362,9 +362,18 @@ class TargetSide(Side):
         """The labels or tags of a value, which a report counts; none of a text or a number."""
         return ()
 
+    @property
+    def choices(self) -> Sequence[str]:
+        """All labels or tags that an output can have; none if it is a text or a number."""
+        return ()
+
     def can_learn(self, value: Value) -> bool:
         """Whether training can use a value; one of a label that is not kept is left out."""
         return True
+
+    def respell(self, value: Value) -> Value:
+        """A value as the training data spells it: 1.0 is 1 there, or the other way round."""
+        return value
 
     @classmethod
     def mark_spans(cls, values: Iterable[Value]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from random import Random
 from typing import ClassVar, Literal, NamedTuple, final
 
@@ -18,12 +19,21 @@ from windlass.core.serialise import read_json
 from windlass.data.cutting import cut, marked
 from windlass.data.encoded import Arrays
 from windlass.data.examples import Value
-from windlass.data.padding import pad_nested
+from windlass.data.padding import pad, pad_nested
 from windlass.data.sentences import RuleSentences, SplitterOptions
 from windlass.data.sides.base import Json, TokenizedSource, ids
+from windlass.data.sides.text import hashed_ngrams
 from windlass.data.sides.words import CACHED
+from windlass.data.sparse import hashed_features
 from windlass.data.tokenizer import SPACE_MARK, Tokenizer
-from windlass.data.tokens import TextOptions, TokenOptions, WordTokens
+from windlass.data.tokens import (
+    NgramOrder,
+    SparseFeatures,
+    TextOptions,
+    TokenOptions,
+    WordTokens,
+    sparse_terms,
+)
 
 
 class DocumentOptions(Options):
@@ -50,6 +60,8 @@ class DocumentOptions(Options):
     most_sentences: int | None = Field(
         None, ge=1, description="sentences of a document that are read at most, from its start; what is not is told"
     )
+    ngrams: NgramOrder = 0
+    sparse: SparseFeatures = ()
 
     @model_validator(mode="after")
     def _all_used(self) -> DocumentOptions:
@@ -61,6 +73,7 @@ class DocumentOptions(Options):
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield Gives(f"{at} sentences")
+        yield from sparse_terms(at, self.ngrams, self.sparse)
         yield Gives(f"{at} pieces", self.tokens.kind)
         yield Gives(f"{at} whole tokens", self.tokens.whole)
         if isinstance(self.tokens, WordTokens):
@@ -223,11 +236,21 @@ class DocumentSource(TokenizedSource):
         """The ids of the words, a sentence after the other, and how many each sentence has."""
         parts = self.sentences(value)
         numbers = [number for part in parts for number in part.ids]
-        return {"source": ids(numbers), "source_lengths": ids([len(part.ids) for part in parts])}
+        arrays = {"source": ids(numbers), "source_lengths": ids([len(part.ids) for part in parts])}
+        if order := self.options.ngrams:
+            found = (hashed_ngrams([self.tokenizer.clean(word) for word in part.words], order) for part in parts)
+            arrays["ngrams"] = ids(sorted(set(chain.from_iterable(found))))
+        if kinds := self.options.sparse:
+            found = (hashed_features(part.words, kinds) for part in parts)
+            arrays["sparse"] = ids(sorted(set(chain.from_iterable(found))))
+        return arrays
 
     def collate(self, rows: Sequence[Arrays]) -> dict[str, Padded]:
-        """Input `source`: (B, P, S)."""
-        return {"source": pad_nested([row["source"] for row in rows], [row["source_lengths"] for row in rows])}
+        """Input `source`: (B, P, S); and `ngrams` and `sparse` of all sentences, if there are: (B, N)."""
+        nested = pad_nested([row["source"] for row in rows], [row["source_lengths"] for row in rows])
+        return {"source": nested} | {
+            name: pad([row[name] for row in rows]) for name in ("ngrams", "sparse") if name in rows[0]
+        }
 
     def length(self, arrays: Arrays) -> int:
         """How many sentences there are."""
@@ -277,4 +300,4 @@ class DocumentSource(TokenizedSource):
     @classmethod
     def tiny(cls) -> tuple[DocumentSource, tuple[Value, ...]]:
         values = ("A cat sat. The dog ran!", ("the cat", "a dog ran"), "Zebras?")
-        return cls.fit(DocumentOptions(tokens="words"), values[:2]), values
+        return cls.fit(DocumentOptions(tokens="words", ngrams=2, sparse=("ngrams", "shape")), values[:2]), values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ from windlass.data.sides.base import Answered, CellError, Json, SourceSide, Targ
 from windlass.data.tokenizer import by_count
 
 SEPARATOR = ","
+_WHOLE = re.compile(r"([-+]?\d+)\.0+")  # an integer, as a data frame writes it where one is missing
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class SymbolsTarget(TargetSide):
     def __len__(self) -> int:
         return len(self.symbols)
 
+    @property
+    def choices(self) -> Sequence[str]:
+        return sorted(self.symbols)
+
     def unknown(self, value: Value) -> tuple[str, ...]:
         return tuple(dict.fromkeys(symbol for symbol in self._split(value) if symbol not in self._index))
 
@@ -100,11 +106,13 @@ class LabelOptions(Options):
 @final
 @dataclass(frozen=True)
 class LabelTarget(SymbolsTarget):
-    """One label.
+    """One label. Labels that are the same number, 1 and 1.0, are one.
 
     >>> side = LabelTarget.fit(LabelOptions(), ["spam", "ham", "ham"])
     >>> side.encode("spam").tolist(), side.symbols, len(side)
     ([1], ('ham', 'spam'), 2)
+    >>> LabelTarget.fit(LabelOptions(), ["1.0", "1.0", "1", "0.0"]).encode("0").tolist()
+    [1]
     >>> LabelTarget.fit(LabelOptions(most=2), ["2", "2", "chair", "chair", "sink"]).can_learn("sink")
     False
     """
@@ -121,7 +129,20 @@ class LabelTarget(SymbolsTarget):
         return [value]
 
     def _split(self, value: Value) -> list[str]:
-        return [value]
+        return [self.respell(value)]
+
+    def _symbols(self, values: Iterable[Value]) -> list[str]:
+        found: dict[str, str] = {}
+        for symbol in super()._symbols(values):
+            found.setdefault(_number(symbol), symbol)
+        return [*found.values()]
+
+    @cached_property
+    def _numbers(self) -> dict[str, str]:
+        return {_number(symbol): symbol for symbol in self.symbols}
+
+    def respell(self, value: Value) -> Value:
+        return value if value in self._index else self._numbers.get(_number(value), value)
 
     def extend(self, values: Iterable[Value]) -> tuple[Self, tuple[str, ...]]:
         """With `most`, new labels are added while there is room."""
@@ -134,7 +155,7 @@ class LabelTarget(SymbolsTarget):
 
     def can_learn(self, value: Value) -> bool:
         """Whether the label is one of those that are kept."""
-        return value in self._index
+        return self.respell(value) in self._index
 
     def encode(self, value: Value) -> NDArray[Any]:
         return ids(self._ids(value, "label"))
@@ -151,6 +172,12 @@ class LabelTarget(SymbolsTarget):
     def tiny(cls) -> tuple[LabelTarget, tuple[Value, ...]]:
         values = ("ham", "spam", "ham")
         return cls.fit(LabelOptions(), values), values
+
+
+def _number(label: str) -> str:
+    """A label without the decimals of a whole number."""
+    found = _WHOLE.fullmatch(label)
+    return label if found is None else found[1]
 
 
 class LabelsOptions(Options):

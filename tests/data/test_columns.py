@@ -1,0 +1,184 @@
+"""Which columns are source and target: those that are chosen stay, and ids, dates and objects are never guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from windlass.core.errors import DataError
+from windlass.data.column_facts import survey_columns
+from windlass.data.column_sample import ColumnSample
+from windlass.data.readers import DataOptions, read
+from windlass.data.recognise import columns_for, recognise
+from windlass.data.recognise_file import recognise_file
+from windlass.data.sides import SideOptions
+from windlass.experiment.recognise import compose_for, recompose_for
+from windlass.recipe import compose
+
+WORDS = [f"{a}{b}{c}o" for a in "bdfglmn" for b in "aeiou" for c in "rst"]
+PHONES = [" ".join(word.replace("o", "ɔ")) for word in WORDS]
+GLOSSES = [f"{word[::-1]} thing" for word in WORDS]
+GENDERS = ["m.", "f.", "n."] * 35
+DATES = [f"{1 + n % 28:02d}/0{1 + n % 9}/2021" for n in range(105)]
+
+
+def column(number: int, name: str | None, cells: list[object]) -> ColumnSample:
+    return ColumnSample(number, name, cells)
+
+
+def words(*more: ColumnSample) -> list[ColumnSample]:
+    return [column(1, "nr", list(range(1, 106))), column(2, "palabra", [*WORDS]), column(3, "AFI", [*PHONES]), *more]
+
+
+def written(path: Path, names: str, *columns: list[str]) -> Path:
+    rows = zip(*columns, strict=True)
+    path.write_text("".join(";".join(row) + "\n" for row in [names.split(), *rows]))
+    return path
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DATES,
+        [f"2020-0{1 + n % 9}-11" for n in range(105)],
+        [f"2020-0{1 + n % 9}-11 08:{n % 60:02d}:00" for n in range(105)],
+        [f"2020-0{1 + n % 9}-11T08:{n % 60:02d}:00.25Z" for n in range(105)],
+        [f"{1 + n % 28}.{1 + n % 9}.{10 + n % 20}" for n in range(105)],
+    ],
+)
+def test_a_date_is_neither_text_nor_label(dates):
+    assert column(4, "fecha", dates).looks == "date"
+    assert dict(recognise(words(column(4, "fecha", dates))).data) == {"source": "palabra", "target": "AFI"}
+    labels = column(2, "Categoría", [*GENDERS])
+    found = recognise([column(1, "Lema", [*WORDS]), labels, column(3, "Fecha", dates)])
+    assert (found.task, found.data["target"]) == ("classify", "Categoría")
+
+
+def test_dates_are_read_where_there_is_nothing_else_or_they_are_chosen():
+    spoken = column(1, None, [f"the {n}th of May" for n in range(105)])
+    assert dict(recognise([spoken, column(2, None, DATES)]).data) == {"source": 1, "target": 2}
+    months = column(4, "fecha", [f"2020-0{1 + n % 9}-01" for n in range(105)])
+    assert recognise(words(months), chosen={"source": "palabra", "target": "fecha"}).task == "classify"
+
+
+def test_a_column_that_is_chosen_is_judged_by_what_it_holds():
+    authors = column(2, "author", ["Poe", "Austen", "Woolf"] * 35)
+    texts = column(1, "text", [*GLOSSES])
+    assert recognise([texts, authors], chosen={"target": "author"}).task == "classify"
+
+
+def test_whole_numbers_are_labels_however_they_are_written():
+    texts = column(1, "message", [*GLOSSES])
+    for labels in (["0", "1", "2"], ["0.0", "1.0", "2.0"], [0.0, 1.0, None], [0, 1, 2]):
+        found = recognise([texts, column(2, "category", labels * 35)])
+        assert found.task == "classify"
+        assert "regress" in found.alternatives
+    assert recognise([texts, column(2, "score", ["0.0", "0.5", "1.0"] * 35)]).task == "regress"
+
+
+@pytest.mark.parametrize(("chosen", "kind"), [({"target": "AFI"}, "text"), ({"source": "palabra"}, "text")])
+def test_what_belongs_to_a_chosen_column_is_the_same_with_a_task_and_without(chosen, kind):
+    table = words(column(4, "fecha", DATES))
+    assert columns_for(kind, 1, table, chosen=chosen) == recognise(table, chosen=chosen).data
+
+
+def test_what_is_not_clear_for_a_known_task_is_refused():
+    table = [column(1, "Lema", [*WORDS]), column(2, "Glosa", [*GLOSSES]), column(3, "kind", [*GENDERS])]
+    with pytest.raises(DataError, match=r"several columns hold text: 'Lema', 'Glosa'; choose with --source$"):
+        columns_for("label", 1, table, chosen={"target": "kind"})
+    table = [table[0], table[2], column(4, "level", [1, 2, 3] * 35)]
+    with pytest.raises(DataError, match=r"the target: 'kind' \(a label\), 'level' \(a label\); choose with --target$"):
+        columns_for("label", 1, table, chosen={"source": "Lema"})
+
+
+def test_only_what_is_missing_is_asked_for():
+    table = [column(1, "Lema", [*WORDS]), column(2, "Glosa", [*GLOSSES]), column(3, "kind", [*GENDERS])]
+    with pytest.raises(DataError, match=r"several columns hold text: 'Lema', 'Glosa'; choose with --source$"):
+        recognise(table, chosen={"target": "kind"})
+    texts = [*table[:2], column(3, "Eintrag", [f"{a} {b}" for a, b in zip(WORDS, GLOSSES, strict=True)])]
+    with pytest.raises(DataError, match=r"several columns hold text: 'Glosa', 'Eintrag'; choose with --target$"):
+        recognise(texts, chosen={"source": "Lema"})
+
+
+def test_a_column_of_objects_is_refused_by_its_keys_and_never_guessed(tmp_path):
+    rows = [{"user": {"id": n % 5, "locale": "en"}, "utterance": text, "intent": kind}
+            for n, (text, kind) in enumerate(zip(GLOSSES, GENDERS, strict=True))]  # fmt: skip
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert dict(recognise_file(path, DataOptions()).data) == {"source": "utterance", "target": "intent"}
+    for task in (None, "classify"):
+        with pytest.raises(DataError, match="column 'user' holds objects with the keys id, locale, neither text nor"):
+            compose_for(task, None, [{"data": {"train": [str(path)], "target": "user"}}], print)
+    notes: list[str] = []
+    compose_for(None, None, [{"data": {"train": [str(path)]}}], notes.append)
+    assert notes[1].endswith("columns: source 'utterance', target 'intent'; else: --source, --target")
+
+
+def test_phonemes_are_for_pronounce_and_texts_that_never_repeat_are_no_labels():
+    assert recognise(words()).alternatives == ("pronounce",)
+    arpabet = [f"{word[0].upper()} AH{n} T R" for n, word in enumerate(WORDS)]
+    assert recognise([column(1, "word", [*WORDS]), column(2, "arpabet", arpabet)]).alternatives == ("pronounce",)
+    joined = [column(1, "word", [*WORDS]), column(2, "ipa", [text.replace(" ", "") for text in PHONES])]
+    assert recognise(joined).alternatives == ()  # the task reads phonemes with spaces between
+    assert recognise([column(1, None, [*WORDS]), column(2, None, [*GLOSSES])]).alternatives == ()
+
+
+def test_a_table_without_rows_is_told(tmp_path):
+    (tmp_path / "a.csv").write_text("word,ipa\n")
+    with pytest.raises(DataError, match=r"a\.csv: the table has no rows"):
+        recognise_file(tmp_path / "a.csv", DataOptions())
+
+
+def test_cells_beyond_the_header_are_found(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("word;ipa\ncasa;k a s a;extra\nperro;p e r o\ngato;g a t o;\n")
+    found = read(path, DataOptions(), SideOptions())
+    assert len(found.examples) == 3
+    assert [str(f) for f in found.findings] == [
+        f"{path}:2: 3 cells, where the header has 2; the last are not read -> kept"
+    ]
+
+
+def test_the_columns_of_a_table_that_is_not_clear_are_described(tmp_path):
+    path = written(tmp_path / "a.csv", "Lema Glosa Wert Fecha", WORDS, GLOSSES, ["", *GENDERS[1:]], DATES)
+    told = survey_columns(path, DataOptions(), DataError(f"{path}: which?"))
+    assert told is not None
+    report, columns = told
+    assert [(c.column, c.holds, c.blank, c.usable) for c in columns] == [
+        ("Lema", "texts", 0, True),
+        ("Glosa", "texts", 0, True),
+        ("Wert", "labels", 1, True),
+        ("Fecha", "dates", 0, False),
+    ]
+    assert "'Wert': labels, 3 different, 1 blank, such as 'f.'" in report.render()
+    assert "as they are understood" not in report.render()
+    assert "nothing wrong" not in report.render()
+    assert report.refused
+
+
+def test_a_model_that_is_trained_further_reads_its_own_columns(tmp_path):
+    model = compose("pronounce", None, [{"data": {"source": "form", "target": "sound", "max_length": 70}}])
+    ids = [str(n) for n in range(1, 106)]
+    path = written(tmp_path / "a.csv", "id gloss form sound", ids, GLOSSES, WORDS, PHONES)
+    notes: list[str] = []
+    new = recompose_for(model, [{"data": {"train": [str(path)]}}], notes.append)
+    assert (new.data.source, new.data.target, new.data.max_length) == ("form", "sound", 70)
+    assert notes == [
+        f"{path}: columns of the model: source 'form', target 'sound'; else: --header no, --source, --target"
+    ]
+    over = {"train": [str(path)], "source": "gloss"}
+    assert recompose_for(model, [{"data": over}], print).data.source == "gloss"
+
+
+def test_columns_that_a_model_reads_and_a_file_lacks_are_recognised_and_told(tmp_path):
+    model = compose("pronounce", None, [{"data": {"source": "form", "target": "sound"}}])
+    ids = [str(n) for n in range(1, 106)]
+    path = written(tmp_path / "a.csv", "id palabra AFI fecha", ids, WORDS, PHONES, DATES)
+    notes: list[str] = []
+    new = recompose_for(model, [{"data": {"train": [str(path)]}}], notes.append)
+    assert (new.data.source, new.data.target) == ("palabra", "AFI")
+    assert notes[0] == f"{path}: no columns 'form', 'sound', which the model reads"
+    in_order = compose("pronounce", None, [{"data": {"source": 1, "target": 2}}])
+    assert recompose_for(in_order, [{"data": {"train": [str(path)]}}], print).data.source == "palabra"
