@@ -160,7 +160,7 @@ def test_a_run_in_a_folder_can_be_loaded_and_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([], "cannot split off"),
+        ([], "train has no rows: give at least one example"),
         ([("a", "b")], "give a dev file"),
         ([("a", "b"), (" ", "c")], "give a dev file"),
         ([(" ", "c")], "train: no usable row, 1 blank .*; first is row 1: the source is blank"),

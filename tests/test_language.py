@@ -148,7 +148,7 @@ def test_a_prompt_with_unknown_symbols_is_told(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("predict", "MODEL", "TEXT"), "use generate"),
+        (("predict", "MODEL", "TEXT"), "use windlass generate"),
         (("explain", "MODEL", "the", "--out", "x.png"), "no source to attend to"),
         (("generate", "MODEL", "--search", "beam"), "no best text"),
         (("generate", "MODEL", "--temperature", "0"), "--temperature"),

@@ -361,7 +361,7 @@ def files(chance: Random, scratch: Scratch) -> None:
     options = _options(chance) if chance.random() < 0.5 else DataOptions()
     task = chance.choice(sorted(TASKS))
     sides, reader = _reader(task)
-    for action in chance.sample(
+    actions = chance.sample(
         (
             lambda: recognise_file(path, options),
             lambda: known_columns(path, options, sides, TASKS[task].target),
@@ -370,16 +370,20 @@ def files(chance: Random, scratch: Scratch) -> None:
             lambda: _asked(path, chance, scratch),
         ),
         3,
-    ):
-        refusable(action)
+    )
+    errors = [error for action in actions if (error := refusable(action)) is not None]
+    if len(errors) == len(actions):
+        raise errors[0]  # nothing could be done with it
 
 
-def refusable(action: Callable[[], Any]) -> None:
-    """Do something that a DataError may refuse, in one line."""
+def refusable(action: Callable[[], Any]) -> DataError | None:
+    """Do something that a DataError may refuse, in one line; return the error."""
     try:
         action()
     except DataError as error:
         check_line(str(error))
+        return error
+    return None
 
 
 def check_line(line: str) -> None:
