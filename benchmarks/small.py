@@ -171,7 +171,7 @@ def cut(whole: Data, size: int, task: str, seed: int) -> tuple[Data, Sequence[Ex
 
 def says(bundle: Bundle, found: Evaluation | None, baseline: dict[str, float], name: str) -> str:
     """What the user is told of a model that is not better than its baseline."""
-    verdict = None if found is None else judge(bundle, found.metrics, baseline, name, found.examples)
+    verdict = None if found is None else judge(bundle, found, baseline, name)
     return "" if verdict is None else verdict.sentence()
 
 

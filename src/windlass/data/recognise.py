@@ -191,7 +191,7 @@ def _files(columns: Sequence[ColumnSample], source: str, own: Mapping[str, Colum
 def _answers(
     task_target: str, usable: Sequence[ColumnSample], seconds: Sequence[ColumnSample], before: int
 ) -> list[ColumnSample]:
-    """The columns that could be the target, with so many texts `before` it."""
+    """The columns that could be the target, with this many texts `before` it."""
     named = [c for c in by_name(usable, TARGET_NAMES) if c not in seconds]
     suited = [c for looks in _WANTED.get(task_target, ("text", "list")) for c in usable if c.looks == looks]
     if task_target not in _WANTED:
