@@ -182,3 +182,8 @@ def test_columns_that_a_model_reads_and_a_file_lacks_are_recognised_and_told(tmp
     assert notes[0] == f"{path}: no columns 'form', 'sound', which the model reads"
     in_order = compose("pronounce", None, [{"data": {"source": 1, "target": 2}}])
     assert recompose_for(in_order, [{"data": {"train": [str(path)]}}], print).data.source == "palabra"
+
+
+def test_a_target_that_is_chosen_may_be_blank_throughout():
+    columns = [column(1, "word", [*WORDS]), column(2, "ipa", [" "] * len(WORDS))]
+    assert "pronounce" not in recognise(columns, chosen={"source": "word", "target": "ipa"}).alternatives

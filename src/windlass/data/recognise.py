@@ -284,7 +284,7 @@ def _tags(source: ColumnSample, target: ColumnSample) -> bool:
 def _phonemes(target: ColumnSample) -> bool:
     """Whether texts are phonemes with spaces between, by the name of the column, by letters of IPA or one by one."""
     pieces = [piece for text in target.texts for piece in text.split()]
-    if len(pieces) < 2 * len(target.texts):
+    if not pieces or len(pieces) < 2 * len(target.texts):
         return False
     size = fmean(map(len, pieces))
     phonetic = sum(_PHONETIC.search(text) is not None for text in target.texts)
