@@ -203,6 +203,8 @@ class Distances(Result):
 
     def draw(self, figure: Figure) -> None:
         """A line a cell, on a logarithmic scale."""
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.subplots()
         floor = 1e-12
         for n, flow in enumerate(self.flows):
@@ -216,6 +218,8 @@ class Distances(Result):
         axes.set_yscale("log")
         axes.axhline(1, color="#5b6875", lw=0.8, ls=":")
         style(axes, "How much of a gradient arrives", "distance T - t, in steps", "norm of d h_T / d h_t")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.tick_params(axis="y", which="minor", labelsize=8)
         axes.legend(frameon=False, fontsize=8)
 
 
