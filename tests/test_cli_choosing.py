@@ -120,6 +120,15 @@ def test_tags_are_written_back_into_columns_and_all_else_stays(tags):
     assert content["baseline_name"] == "most frequent tag of a word"
 
 
+def test_json_of_columns_is_an_object_per_sentence_and_options_without_effect_are_refused(tags):
+    lines = windlass("predict", tags / "model", tags / "dev.conllu", "--json").out.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(each["line"], each["input"]) for each in found] == [(1, "the cat runs"), (6, "do n't run")]
+    assert found[0]["answer"]["tokens"] == ["DET", "NOUN", "VERB"]
+    assert "leave nbest out" in refused("predict", tags / "model", tags / "dev.conllu", "--nbest", "2")
+    assert "--beam has no use" in refused("predict", tags / "model", tags / "dev.conllu", "--beam", "2")
+
+
 def test_a_text_that_is_not_cut_gets_its_tags_on_its_own_characters(tags, tmp_path):
     ran = windlass("predict", tags / "model", stdin=b"the cat  don't run\n")
     assert ran.out == "the/DET cat/NOUN do/AUX n't/PART run/VERB\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +74,7 @@ def predict_command(
     One line out per line or row in, in order and at once; a blank line for a blank input. Of a table (csv, tsv, jsonl,
     parquet) the column that the model was trained on is read, or --source. A pair is two texts separated by a tab. A
     document is a line too: a text, or a JSON list of its sentences. A tagger also takes a CoNLL or CoNLL-U file and
-    writes it with its own tags; it splits plain text into words and writes word/TAG.
+    writes it with its own tags (--json: an object per sentence); it splits plain text into words and writes word/TAG.
 
     A model of pictures, clips or sounds takes the files themselves, a folder of them, or their names, one per line. An
     input that cannot be read is named on stderr and has a blank line; the exit code is then 1. A sentence of a CoNLL
@@ -119,8 +120,11 @@ def predict_command(
     if any(shapes):
         if not tags or not all(shapes):
             raise WindlassError(f"{files[0]}: CoNLL files are for a model that tags; give this one lines of text")
+        tagged = partial(predict, bundles, options=options, nbest=nbest)
         failed = sum(
-            _tag_columns(bundles, file, shape, over, stdin) for file, shape in zip(files, shapes, strict=True) if shape
+            _tag_columns(bundles[0], tagged, file, shape, over, stdin, json_)
+            for file, shape in zip(files, shapes, strict=True)
+            if shape
         )
         if failed:
             say(f"{counted(failed, 'sentence')} cannot be read")
@@ -178,7 +182,13 @@ def _recognise_columns(bundle: Bundle, first: str) -> conll.Form | None:
 
 
 def _tag_columns(
-    bundles: list[Bundle], file: str, shape: conll.Form, over: dict[str, Any], stdin: Iterator[tuple[int, str]]
+    bundle: Bundle,
+    predict: Callable[[list[tuple[str, ...]]], list[Prediction]],
+    file: str,
+    shape: conll.Form,
+    over: dict[str, Any],
+    stdin: Iterator[tuple[int, str]],
+    as_json: bool,
 ) -> int:
     """Write a CoNLL file with the model's tags in their column; return how many sentences cannot be read."""
     from windlass.commands.inputs import portions
@@ -186,27 +196,36 @@ def _tag_columns(
     from windlass.data.files import STDIN, repaired
     from windlass.data.findings import Findings
     from windlass.data.readers import in_its_encoding
-    from windlass.inference.predict import predict
 
-    options, live, failed = data_options({"encoding": None} | over, bundles[0].recipe), file == STDIN, 0
+    options, live, failed = data_options({"encoding": None} | over, bundle.recipe), file == STDIN, 0
     if not live:
-        options = in_its_encoding(file, options, bundles[0].recipe.data.encoding, say)
+        options = in_its_encoding(file, options, bundle.recipe.data.encoding, say)
     blocks = conll.blocks(file, shape, options, Findings(), stdin if live else None)
     for portion in portions(blocks, live):
-        predictions = predict(bundles, [() if block.unreadable else block.words for block in portion])
+        predictions = predict([() if block.unreadable else block.words for block in portion])
         for block, prediction in zip(portion, predictions, strict=True):
             if block.unreadable:
                 failed += 1
-                say(f"{'stdin' if live else file}:{block.unreadable}; the sentence is written as it is")
+                what = "it has no tags" if as_json else "the sentence is written as it is"
+                say(f"{'stdin' if live else file}:{block.unreadable}; {what}")
+            if as_json:
+                if block.rows:  # not of comments alone
+                    found = replace(prediction, error=block.unreadable)
+                    print(_as_json(block.line, " ".join(block.words), found))
+                continue
             tagged = block.lines if block.unreadable else block.written(prediction.answer.tokens)
             print(visible(repaired("\n".join(tagged)) + "\n", sys.stdout))
         sys.stdout.flush()
     return failed
 
 
+def _as_json(line: int, text: str, prediction: Prediction) -> str:
+    return json.dumps({"line": line, "input": text, **asdict(prediction)}, ensure_ascii=False)
+
+
 def _line(item: Input, prediction: Prediction, as_json: bool) -> str:
     if as_json:
-        return json.dumps({"line": item.line, "input": item.text, **asdict(prediction)}, ensure_ascii=False)
+        return _as_json(item.line, item.text, prediction)
     if prediction.answer.per_place and prediction.places.offsets:  # word/TAG
         words = ["_".join(word.split()) for word in prediction.places.names]
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.answer.tokens, strict=True))

@@ -93,6 +93,10 @@ class Head(nn.Module, ABC):
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
         """Score the batch's targets instead of predicting."""
 
+    def log_probabilities(self, memory: Memory, batch: Batch) -> Tensor:
+        """The log probability of every target (B,), without what else `force` tells of it."""
+        return torch.tensor([hypothesis.score for hypothesis in self.force(memory, batch)], device=memory.mask.device)
+
 
 AllowedTransitions = tuple[list[bool], list[list[bool]], list[bool]]
 """Which tags may come first, after each other, and last."""

@@ -17,7 +17,8 @@ from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
 from windlass.decoding.options import Beam, Greedy
 from windlass.decoding.search import SearchRequest, length_limits
-from windlass.heads.base import Head, LossOptions, Wiring, ensemble_mean, gold, mlp
+from windlass.heads.base import Head, LossOptions, Wiring, gold, mlp
+from windlass.heads.rerank import rerank
 from windlass.nn.ctc import best_path, frames_needed, posteriors, prefix_search
 
 BLANK = PAD
@@ -129,26 +130,21 @@ class CtcHead(Head):
     @classmethod
     @torch.no_grad()
     def predict(cls, members: Sequence[Member], request: SearchRequest) -> list[list[Hypothesis]]:
-        """Outputs by best path (greedy) or prefix beam search, with all of their alignments; members are averaged."""
+        """Outputs by best path (greedy) or prefix beam search, ranked by the probability of all their alignments.
+
+        Members search alone and rerank each other's outputs: they write a token in different frames, so that a mean of
+        probabilities frame by frame would favour outputs of none of them.
+        """
         options = request.options or Beam(length_penalty=0)
         if not isinstance(options, Beam | Greedy) or options.block_ngrams or getattr(options, "length_penalty", 0):
             raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
-        head, memory = members[0].head, members[0].memory
-        logprobs = ensemble_mean(member.head(member.memory)[0].exp() for member in members).log()
-        lengths = memory.mask.sum(1).cpu() * head.frames
-        if not options.unknown:
-            logprobs[..., UNK] = -torch.inf
-        limits = length_limits(members[0], options).tolist()
-        found: list[list[tuple[int, ...]]] = []
-        for row, (length, most) in enumerate(zip(lengths.tolist(), limits, strict=True)):
-            frames = logprobs[row, :length]
-            if isinstance(options, Beam):
-                found.append(prefix_search(frames, BLANK, options.width(request.nbest), most)[: request.nbest])
-            else:
-                found.append([tuple(best_path(frames, BLANK)[:most])])
-        ranks = _ranks(logprobs, lengths, found, head.frames)
-        rows = ([ranks[rank][row] for rank in range(len(texts))] for row, texts in enumerate(found))
-        return [sorted(row, key=lambda hypothesis: -hypothesis.score) for row in rows]
+        width = options.width(request.nbest)
+        return rerank(members, [_searched(member, options, width) for member in members], request.nbest)
+
+    @torch.no_grad()
+    def log_probabilities(self, memory: Memory, batch: Batch) -> Tensor:
+        """By the loss, which sums over the alignments."""
+        return -self.losses(memory, batch)
 
     @torch.no_grad()
     def force(self, memory: Memory, batch: Batch) -> list[Hypothesis]:
@@ -166,13 +162,19 @@ class CtcHead(Head):
         return _hypotheses(logprobs.cpu(), frames.cpu(), texts, self.frames)
 
 
-def _ranks(
-    logprobs: Tensor, lengths: Tensor, found: list[list[tuple[int, ...]]], per_place: int
-) -> list[list[Hypothesis]]:
-    """The first outputs of all rows as hypotheses, then the second ones, and so on."""
-    most = max((len(row) for row in found), default=0)
-    ranks = ([row[rank] if rank < len(row) else () for row in found] for rank in range(most))
-    return [_hypotheses(logprobs, lengths, texts, per_place) for texts in ranks]
+def _searched(member: Member, options: Beam | Greedy, width: int) -> list[list[tuple[int, ...]]]:
+    """The outputs of every row that one model finds."""
+    logprobs, lengths = (part.cpu() for part in member.head(member.memory))
+    if not options.unknown:
+        logprobs[..., UNK] = -torch.inf
+    found = []
+    for row, most in enumerate(length_limits(member, options).tolist()):
+        frames = logprobs[row, : lengths[row]]
+        if isinstance(options, Beam):
+            found.append(prefix_search(frames, BLANK, width, most))
+        else:
+            found.append([tuple(best_path(frames, BLANK)[:most])])
+    return found
 
 
 def _hypotheses(logprobs: Tensor, lengths: Tensor, texts: Sequence[Sequence[int]], per_place: int) -> list[Hypothesis]:

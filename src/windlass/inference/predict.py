@@ -21,6 +21,7 @@ from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import Considered, SearchRequest
 from windlass.heads.base import ensemble_mean
+from windlass.heads.rerank import best_hypotheses
 from windlass.heads.text import TextHead
 from windlass.inference.likelihood import score_texts
 
@@ -64,8 +65,9 @@ def predict(
     if UNK in forced:
         unknown = ", ".join(map(repr, first.sides.tokenizer.unknown(prefix)))
         raise RecipeError(f"no output can begin with {prefix!r}: the model never writes {unknown}")
-    options = options or first.recipe.search
-    if nbest > 1 and options is not None and options.single:
+    searches = [own for b in bundles if (own := options or b.recipe.search)]
+    search = searches[0] if searches else None
+    if nbest > 1 and any(own.single for own in searches):
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
     inputs = [first.sides.read(text) for text in texts]
     numbers = [n for n, value in enumerate(inputs) if not first.sides.source.blank(value)]
@@ -85,9 +87,9 @@ def predict(
     nothing = Prediction("", first.sides.target.no_answer, confidence=None)  # of blank inputs
     predictions = [replace(nothing, error=failed.get(value)) for value in inputs]
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
-    if batch_tokens is None and options is not None:
+    if batch_tokens is None and search is not None:
         # enough hypotheses to be efficient, few enough that their logits stay in cache
-        batch_tokens = max(200, 4000 // max(options.width(nbest), 2))
+        batch_tokens = max(200, 4000 // max(search.width(nbest), 2))
     loader = first.sides.loader(encoded[0], batch_tokens or BATCH_TOKENS)
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
@@ -100,8 +102,8 @@ def predict(
         keys = torch.tensor([first_key + numbers[row] for row in rows])
         brackets = first.sides.target.brackets(first.sides.source, values)  # if the target has any
         constraint = None if brackets is None else WellFormed(*brackets, first.device)
-        request = SearchRequest(options, nbest, keys, constraint, prefix=forced, watch=watch)
-        ranked = head.predict(members, request)
+        request = SearchRequest(search, nbest, keys, constraint, prefix=forced, watch=watch)
+        ranked = best_hypotheses(members, request, searches)
         for row, prediction in zip(rows, _predictions(first, values, members, ranked), strict=True):
             predictions[numbers[row]] = prediction
     return predictions
