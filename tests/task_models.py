@@ -31,7 +31,8 @@ def task_model(task: str, seed: int = 0, **changes: Any) -> tuple[Bundle, Value]
     """A model of a task with its default recipe, made small, and an input; changes are of the recipe."""
     recipe = compose(task, None)
     content = recipe.model_dump(mode="json")
-    content["model"] = smaller(content["model"]) | changes.pop("model", {})
+    own = changes.pop("model", {})
+    content["model"] = smaller(content["model"]) | ({"head": {"kind": "text"}} if "decoder" in own else {}) | own
     content |= changes
     for side in ("source", "target"):
         if content[side].get("tokens", {}).get("kind") in ("bpe", "unigram"):

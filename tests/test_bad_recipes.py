@@ -101,7 +101,7 @@ def test_a_task_that_is_no_name_is_refused(tmp_path):
 @pytest.mark.parametrize("size", [10**8, 10**15])
 @pytest.mark.parametrize("key", ["encoder", "decoder"])
 def test_a_model_beyond_the_memory_is_refused_before_it_is_built(size, key):
-    content = default("transliterate")
+    content = default("text")
     content["model"]["tie"] = "none"
     content["model"][key]["size"] = size
     with pytest.raises(RecipeError, match=r"this model needs .* and this machine has"):

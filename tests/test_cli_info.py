@@ -24,7 +24,7 @@ def test_info_fits_on_a_screen(tiny_model, tiny_data):
     lines = dict(line.split(maxsplit=1) for line in ran.out.splitlines() if not line.startswith((" ", "trained")))
     assert lines["task"].startswith("transliterate: ")
     assert lines["source"] == "text of characters, 8 symbols"
-    assert lines["encoder"] == "recurrent: lstm, 1 layer of 32 units, bidirectional"
+    assert lines["encoder"] == "recurrent: lstm, 2 layers of 32 units, bidirectional"
     assert lines["search"].startswith("beam, size ")
     assert lines["parameters"].endswith("MB in 32 bits")
     assert lines["dev"].startswith("accuracy")

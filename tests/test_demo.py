@@ -33,7 +33,7 @@ def test_the_demo_scores_shows_draws_and_says_what_to_type_next(names, tmp_path,
     assert "windlass predict 'my runs/greek/model'" in out
     assert "windlass evaluate 'my runs/greek/model' 'my runs/greek/test.tsv'" in out
     assert {path.name for path in Path("my runs/greek").iterdir()} == {
-        *("model", "train.tsv", "dev.tsv", "test.tsv", "attention.png", "attention.html")
+        *("model", "train.tsv", "dev.tsv", "test.tsv", "alignment.png", "alignment.html")
     }
     with pytest.raises(Exception, match="already there"):
         demo.run_demo("greek", 0.02, Path("my runs"), 1, Silent())

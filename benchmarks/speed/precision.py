@@ -41,7 +41,10 @@ MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "lm, LSTM 512": ("lm", ()),
     "lm, LSTM 768": ("lm", ("model.decoder.size=768",)),
-    "pronounce, LSTM 128": ("pronounce", ()),
+    "pronounce, LSTM 128 with attention": (
+        "pronounce",
+        ("model.head=text", "model.encoder.layers=1", "model.decoder.size=128"),
+    ),
 }
 
 

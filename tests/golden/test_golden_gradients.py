@@ -232,6 +232,6 @@ def test_models_show_recurrent_and_transformer_layers_side_by_side():
         gradients.model_distances(bundle, value, truncate=2)
     table = {"kind": "learned", "size": 6}
     decoder = {"kind": "transformer", "size": 6, "heads": 1, "hidden": 5, "layers": 1, "embedding": table}
-    bundle, value = task_model("pronounce", model={"decoder": decoder})
+    bundle, value = task_model("text", model={"decoder": decoder})
     names = [flow.name for flow in gradients.model_distances(bundle, value, "k a").flows]
     assert names == ["encoder", "encoder, right to left", "decoder"]

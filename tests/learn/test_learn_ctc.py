@@ -69,7 +69,7 @@ def test_tones_are_written_down_repeats_too(tmp_path, monkeypatch):
 
 def test_targets_that_do_not_fit_are_noted_and_left_out(tmp_path):
     pairs = words(60)
-    few = {**SETTINGS, "model.head": "ctc", "train.epochs": 1}
+    few = {**SETTINGS, "model.head": {"kind": "ctc", "frames": 1}, "train.epochs": 1}
     recipe = compose("pronounce", None, [override(key, value) for key, value in few.items()])
     assert recipe.model.decoder is None
     assert recipe.search.length_penalty == 0
@@ -84,3 +84,25 @@ def test_targets_that_do_not_fit_are_noted_and_left_out(tmp_path):
     assert any("left out of training: raise model.head.frames" in note for note in notes)
     with pytest.raises(DataError, match="every target is longer"):
         run(recipe, as_data([("x", "K S K S K S")], pairs[:10], recipe), tmp_path / "other", Notes(), draw=False)
+
+
+def test_frames_are_chosen_by_the_training_targets_and_kept_when_the_run_goes_on(tmp_path):
+    pairs = words(60)
+    settings = {**SETTINGS, "model.head": "ctc", "train.epochs": 1}
+    recipe = compose("pronounce", None, [override(key, value) for key, value in settings.items()])
+    assert recipe.model.head.frames is None
+    data = as_data([("x", "K S K S K S"), *pairs[10:]], pairs[:10], recipe)
+    bundle = run(recipe, data, tmp_path / "model", Observer(), draw=False).bundle
+    assert bundle.recipe.model.head.frames == bundle.model.head.frames == 3  # but for the one long target
+    longer = recipe.model_copy(update={"train": recipe.train.model_copy(update={"epochs": 2})})
+    again = run(longer, data, tmp_path / "model", Observer(), resume=True, draw=False)
+    assert again.bundle.recipe.model.head.frames == 3
+    assert again.fit.epochs == 2
+    with pytest.raises(DataError, match=r"would need 38 outputs .* set model.head: text"):
+        run(
+            recipe,
+            as_data([("x", ("K S " * 25).strip())], pairs[:10], recipe),
+            tmp_path / "other",
+            Observer(),
+            draw=False,
+        )

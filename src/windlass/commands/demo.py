@@ -24,7 +24,7 @@ def demo(
 ) -> None:
     """Train a transliterator of place names.
 
-    Trains on real names, evaluates on held-out ones, and draws the attention.
+    Trains on real names, evaluates on held-out ones, and draws which letter wrote which.
     """
     from windlass.demo.run import run_demo
     from windlass.training.progress import RichProgress

@@ -219,7 +219,7 @@ def _tag_columns(
     return failed
 
 
-def _as_json(line: int, text: str, prediction: Prediction) -> str:
+def _as_json(line: int, text: object, prediction: Prediction) -> str:
     return json.dumps({"line": line, "input": text, **asdict(prediction)}, ensure_ascii=False)
 
 

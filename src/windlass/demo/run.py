@@ -1,4 +1,4 @@
-"""The demo: train a transliterator of place names, from data to attention heatmaps, in a few minutes."""
+"""The demo: train a transliterator of place names, from data to alignments, in a few minutes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVALUATION_OVERHEAD = 0.25
 
 
 def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observer) -> bool:
-    """Prepare data, train, evaluate and draw attention, in a folder named after the script.
+    """Prepare data, train, evaluate and draw alignments, in a folder named after the script.
 
     Returns False if the user stopped it.
 
@@ -69,9 +69,9 @@ def run_demo(script: str, minutes: float, out: Path, seed: int, observer: Observ
         confidence = 100 * (prediction.confidence or 0)
         print(f"  {example.source:24} {prediction.text:24} {verdict}   (confidence {confidence:.0f} %)")
     model = shlex.quote(str(folder / "model"))
-    print("\nattention, source letters across, output letters down:")
+    print("\nwhich letter wrote which, source letters across, output letters down:")
     for suffix in ("png", "html"):
-        print(f"  {draw(list(evaluation.predictions[:HEATMAPS]), folder / f'attention.{suffix}')}")
+        print(f"  {draw(list(evaluation.predictions[:HEATMAPS]), folder / f'alignment.{suffix}')}")
     windlass = program()
     print("\nnext:")
     print(f"  echo Windhoek | {windlass} predict {model} --nbest 3")

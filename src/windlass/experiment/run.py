@@ -30,6 +30,7 @@ from windlass.data.unknown import unknown_labels
 from windlass.experiment.auto import scale_training, suggest_settings
 from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import PAIRS, Data, fingerprint, pairs_digest, sides_of, without
+from windlass.experiment.frames import frames_as_before, with_frames
 from windlass.experiment.recognise import without_svm
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
@@ -205,7 +206,7 @@ def run(
         raise DataError("loss.alignment is set, but no example has an alignment: name its column in data.alignment")
     before, sides = load_definition(out) if resume else (None, None)
     if before is not None and sides is not None:
-        recipe = _suited(recipe, len(data.train), lambda text: None)
+        recipe = frames_as_before(_suited(recipe, len(data.train), lambda text: None), before)
         check_same_model(before, recipe, "a resumed run")
         bundle = Bundle.new(recipe, sides)
     elif base is not None:
@@ -213,8 +214,10 @@ def run(
     else:
         recipe = _suited(recipe, len(data.train), observer.note)
         bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
-        load_vectors(bundle, observer.note)
     bundle, data = _prepared(bundle, data, observer)
+    if before is None and base is None:
+        bundle = with_frames(bundle, lambda: training_loader(bundle, data.train).epoch(0), observer.note)
+        load_vectors(bundle, observer.note)
     bundle, loader = _scaled(bundle, data.train, observer.note)
     bundle.model.head.prepare(loader.epoch(0), anew=base is None)
     recipe, sides = bundle.recipe, bundle.sides

@@ -116,7 +116,10 @@ def draw(
                 "answer alone"
             )
         if p.answer.written:
-            heats.append(Heat(p.attention, p.places.names, p.answer.tokens, p.text or None))
+            # CTC has no end mark: its weights are where a token was written, not what a decoder looked at.
+            aligned = p.finished and len(p.answer.probabilities) == len(p.answer.tokens)
+            value = "alignment" if aligned else "attention"
+            heats.append(Heat(p.attention, p.places.names, p.answer.tokens, p.text or None, value))
         elif second is not None:
             axes = ("first text", "second text")
             heats.append(Heat(p.attention, p.places.names, second.names, p.text or None, axes=axes))

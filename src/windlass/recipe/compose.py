@@ -91,10 +91,13 @@ def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, An
             raise RecipeError(f"{file}: cannot read the recipe: it is not UTF-8 text") from None
     if task is not None and over.get("task", task) != task:
         raise RecipeError(f"{where}: its task is {over['task']}, but --task is {task}: leave --task out")
-    base = default(task or over.get("task", "text"))
-    content, explicit = merge(base, over), over
+    explicit = over
     for part in settings:
-        content, explicit = merge(content, part), merge(explicit, part)
+        explicit = merge(explicit, part)
+    base = _base(task or over.get("task", "text"), explicit)
+    content = merge(base, over)
+    for part in settings:
+        content = merge(content, part)
     model = content["model"] if isinstance(content["model"], dict) else {}
     decoder, encoder = model.get("decoder"), model.get("encoder")
     if (
@@ -124,6 +127,20 @@ def recompose(recipe: Recipe, settings: Sequence[dict[str, Any]] = ()) -> Recipe
         content = merge(content, part)
     _keep_own(content, {}, {}, settings)
     return parse(content)
+
+
+def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
+    """The default recipe of a task; where that is CTC and a decoder is asked for, with the decoder of `text`."""
+    base = default(task)
+    model = explicit.get("model")
+    asked = model if isinstance(model, dict) else {}
+    head = asked.get("head") or ("text" if asked.get("decoder") else None)
+    kind = head.get("kind") if isinstance(head, dict) else head
+    if base["model"]["head"]["kind"] != "ctc" or kind != "text":
+        return base
+    text = default("text")
+    parts = {name: text["model"][name] for name in ("head", "decoder")}
+    return base | {"loss": text["loss"], "search": text["search"], "model": base["model"] | parts}
 
 
 def _drop_defaults(content: dict[str, Any], explicit: dict[str, Any]) -> None:
