@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from task_models import CTC, task_model
+from task_models import CTC, smaller, task_model
 from windlass.core.marks import EOS
 from windlass.core.records import Padded
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.inference.predict import predict, score
+from windlass.recipe import compose, setting
 from windlass.tasks import TASKS
 
 SHORT = {"length_factor": 0.0, "length_plus": 4}
@@ -46,7 +47,8 @@ def forced(bundle, value, prediction):
 
 @pytest.mark.parametrize("task", WRITING)
 def test_attention_of_a_search_is_that_of_forcing_what_it_found(task):
-    bundle, value = task_model(task)
+    decoder = smaller(compose(task, None, [setting("model.head=text")]).model.decoder.model_dump(mode="json"))
+    bundle, value = task_model(task, model={"decoder": decoder})  # also where the default is CTC
     compared = set()
     for way, (options, nbest) in WAYS.items():
         best = predict([bundle], [value], options, nbest)[0]
