@@ -117,11 +117,11 @@ def test_a_column_of_objects_is_refused_by_its_keys_and_never_guessed(tmp_path):
 
 
 def test_phonemes_are_for_pronounce_and_texts_that_never_repeat_are_no_labels():
-    assert recognise(words()).alternatives == ("pronounce",)
+    assert (recognise(words()).task, recognise(words()).alternatives) == ("pronounce", ("text",))
     arpabet = [f"{word[0].upper()} AH{n} T R" for n, word in enumerate(WORDS)]
-    assert recognise([column(1, "word", [*WORDS]), column(2, "arpabet", arpabet)]).alternatives == ("pronounce",)
+    assert recognise([column(1, "word", [*WORDS]), column(2, "arpabet", arpabet)]).task == "pronounce"
     joined = [column(1, "word", [*WORDS]), column(2, "ipa", [text.replace(" ", "") for text in PHONES])]
-    assert recognise(joined).alternatives == ()  # the task reads phonemes with spaces between
+    assert recognise(joined).task == "text"  # the task reads phonemes with spaces between
     assert recognise([column(1, None, [*WORDS]), column(2, None, [*GLOSSES])]).alternatives == ()
 
 
@@ -186,4 +186,4 @@ def test_columns_that_a_model_reads_and_a_file_lacks_are_recognised_and_told(tmp
 
 def test_a_target_that_is_chosen_may_be_blank_throughout():
     columns = [column(1, "word", [*WORDS]), column(2, "ipa", [" "] * len(WORDS))]
-    assert "pronounce" not in recognise(columns, chosen={"source": "word", "target": "ipa"}).alternatives
+    assert recognise(columns, chosen={"source": "word", "target": "ipa"}).task == "text"

@@ -194,11 +194,11 @@ FILES: dict[str, tuple[str, str | bytes, str, dict[str, object], tuple[object, o
         {"source": "LEMMA", "target": "KUVAUS"},
         WORD,
     ),
-    "phonemes with spaces": ("a.tsv", table(spaced()), "text", {"source": 1, "target": 2}, spaced()[0]),
+    "phonemes with spaces": ("a.tsv", table(spaced()), "pronounce", {"source": 1, "target": 2}, spaced()[0]),
     "phonemes with spaces, header": (
         "a.tsv",
         table(spaced(), ["entry", "transcription"]),
-        "text",
+        "pronounce",
         {"source": "entry", "target": "transcription"},
         spaced()[0],
     ),

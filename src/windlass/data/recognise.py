@@ -267,7 +267,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
         return Recognised("tag", columns, reason, ("text",))
     reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and _phonemes(target):
-        return Recognised("text", columns, f"{reason}, which look like phonemes", ("pronounce",))
+        return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
     return Recognised("text", columns, reason, ("classify",) if 2 * kinds <= many else ())
 
 

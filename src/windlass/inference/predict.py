@@ -60,7 +60,9 @@ def predict(
     if options is not None and not head.searches:
         raise RecipeError("search options have no use: this model writes no text; leave them out")
     if prefix and not issubclass(head, TextHead):
-        raise RecipeError("a prefix has no use: this model does not write token by token; leave it out")
+        raise RecipeError(
+            "a prefix has no use: this model does not write token by token; leave it out, or train with model.head: text"
+        )
     forced = tuple(first.sides.tokenizer.encode(prefix)) if prefix else ()
     if UNK in forced:
         unknown = ", ".join(map(repr, first.sides.tokenizer.unknown(prefix)))
