@@ -94,7 +94,7 @@ def beam_tree(
     steps: list[Considered] = []
     prediction = predict([bundle], [text], options, prefix=prefix, watch=steps.append)[0]
     if not steps:
-        raise RecipeError("there is no tree to see: a CTC model does not write token by token; train with model.head: text")
+        raise RecipeError("there is no tree to see: a CTC model does not write token by token; train model.head: text")
     copied = bundle.sides.copied(bundle.sides.read(text))
     nodes = _nodes(steps, lambda n: bundle.sides.tokenizer.token(n, copied), options, pruned)
     return BeamTree(replace(prediction, alternatives=()), _with_winner(nodes, prediction), options.size)

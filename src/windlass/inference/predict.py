@@ -61,7 +61,7 @@ def predict(
         raise RecipeError("search options have no use: this model writes no text; leave them out")
     if prefix and not issubclass(head, TextHead):
         raise RecipeError(
-            "a prefix has no use: this model does not write token by token; leave it out, or train with model.head: text"
+            "a prefix has no use: this model does not write token by token; leave it out, or train model.head: text"
         )
     forced = tuple(first.sides.tokenizer.encode(prefix)) if prefix else ()
     if UNK in forced:
