@@ -303,7 +303,7 @@ CLAIMS = {
             "self-attention": (f"model.encoder={SELF.format(256, 512, 3, SHARED)}",),
             "convolution": (f"model.encoder={CONVOLUTION.format(256, 0, 4, SHARED)}",),
         },
-        ("model.decoder.size=256", "train.epochs=5", "train.auto=[]", "search=greedy"),
+        ("model.decoder={kind: recurrent, size: 256}", "train.epochs=5", "train.auto=[]", "search=greedy"),
     ),
     "documents": Claim(
         "attention over words and sentences is better than the last states of a hierarchical RNN",
@@ -323,6 +323,7 @@ CLAIMS = {
         {
             name: ("model.decoder.copying=false", *(f"model.decoder.{key}={value}" for key, value in over.items()))
             for name, over in CONTEXTS.items()
+            if name != "transformer"
         }
         | {"attention and copying": ()},
         ("loss.coverage=0",),

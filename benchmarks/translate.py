@@ -28,10 +28,12 @@ from windlass.training.progress import RichProgress
 
 CONTEXTS = {
     # The readouts differ only in what there is to read: without a context, state and last word.
-    "none": {"context": "none", "start": "summary"},
-    "summary": {"context": "summary", "start": "summary"},
-    "attention": {},
+    "none": {"kind": "recurrent", "context": "none", "start": "summary"},
+    "summary": {"kind": "recurrent", "context": "summary", "start": "summary"},
+    "attention": {"kind": "recurrent"},
+    "transformer": {},
 }
+"""The decoder, over the recipe: a GRU with one of the contexts of the decks, or the recipe's transformer."""
 
 
 def pair(part: str) -> str:
@@ -68,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
     parser.add_argument("--minutes", type=float, default=90)
-    parser.add_argument("--contexts", nargs="+", default=["attention"], choices=list(CONTEXTS))
+    parser.add_argument("--contexts", nargs="+", default=["transformer"], choices=list(CONTEXTS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")

@@ -151,3 +151,33 @@ def test_a_figure_to_choose_by_must_be_one_there_is():
         parse({"model": {"decoder": {"context": READS | {"query": "previous"}}}, "data": {"alignment": 3}})
     with pytest.raises(RecipeError, match="choose_by: aer needs gold links"):
         parse({"task": "translate", "choose_by": "aer"})
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "encoder", "decoder"),
+    [
+        ("translate", [], "attention", "transformer"),
+        ("translate", ["model.decoder.layers=2"], "attention", "transformer"),
+        ("translate", ["model.decoder=recurrent"], "recurrent", "recurrent"),
+        ("translate", ["model.decoder=recurrent", "model.decoder.size=64"], "recurrent", "recurrent"),
+        ("translate", ["model.decoder.cell=lstm"], "recurrent", "recurrent"),
+        ("translate", ["model.decoder.context=summary"], "recurrent", "recurrent"),
+        ("pronounce", [], "recurrent", None),
+        ("pronounce", ["model.head=text"], "recurrent", "recurrent"),
+        ("pronounce", ["model.decoder.cell=gru"], "recurrent", "recurrent"),
+        ("pronounce", ["model.decoder=transformer"], "recurrent", "transformer"),
+    ],
+)
+def test_a_decoder_that_is_asked_for_has_its_own_recipe(
+    task: str, settings: list[str], encoder: str, decoder: str | None
+) -> None:
+    recipe = compose(task, None, [setting(text) for text in settings])
+    assert recipe.model.encoder.kind == encoder
+    assert getattr(recipe.model.decoder, "kind", None) == decoder
+    assert (recipe.model.head.kind == "ctc") == (decoder is None)
+
+
+def test_the_recurrent_recipe_of_a_task_keeps_its_tokens_and_search() -> None:
+    one, other = compose("translate", None), compose("translate", None, [setting("model.decoder=recurrent")])
+    assert (one.source, one.target, one.search, one.loss) == (other.source, other.target, other.search, other.loss)
+    assert (other.model.encoder.size, other.model.decoder.size, other.train.epochs) == (256, 512, 13)

@@ -102,7 +102,7 @@ def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
             out.write(f"{' '.join(chance.choices(words, k=8))}\t{' '.join(chance.choices(words, k=8))}\n")
     dev.write_text("w1 w2\tw3 w4\n")
     tokens = ["source.tokens=words", "target.tokens=words", f"data.store={store}", "train.batch_tokens=1024"]
-    size = ["model.encoder.size=8", "model.decoder.size=8"]  # the model is not what is measured
+    size = ["model.encoder.size=8", "model.decoder={kind: recurrent, size: 8}"]  # the model is not what is measured
     files = {"data": {"train": [str(file)], "dev": str(dev), "header": False}}
     recipe = compose("translate", None, [files, *(setting(text) for text in tokens + size)])
     base, began = peak_memory(), time.process_time()

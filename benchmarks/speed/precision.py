@@ -32,13 +32,9 @@ from windlass.recipe import compose, setting
 from windlass.training.data_parallel import SingleProcess
 
 BATCHES, EXAMPLES = 6, 4000
-SMALL = "size: 128, heads: 4, hidden: 256, layers: 4, dropout: 0.3, embedding: {kind: learned, size: 128}"
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "translate, GRU 256 and 512": ("translate", ()),
-    "translate, transformer 128": (
-        "translate",
-        (f"model.encoder={{kind: attention, {SMALL}}}", f"model.decoder={{kind: transformer, {SMALL}}}"),
-    ),
+    "translate, GRU 256 and 512": ("translate", ("model.decoder=recurrent",)),
+    "translate, transformer 128": ("translate", ("train.batch_tokens=1200",)),
     "lm, LSTM 512": ("lm", ()),
     "lm, LSTM 768": ("lm", ("model.decoder.size=768",)),
     "pronounce, LSTM 128 with attention": (

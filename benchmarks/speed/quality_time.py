@@ -75,8 +75,8 @@ def windlass(runs: Path, minutes: float, name: str = "windlass", *search: str) -
     root = data("translation/multi30k-en-de")
     files = [f"{root / (part + '.en.gz')},{root / (part + '.de.gz')}" for part in ("train", "val")]
     settings = [
-        f"source.tokens.size={PIECES}", f"target.tokens.size={PIECES}", f"model.encoder.size={ENCODER}",
-        f"model.decoder.size={DECODER}", f"loss.label_smoothing={SMOOTHING}", *search,
+        f"source.tokens.size={PIECES}", f"target.tokens.size={PIECES}", "model.decoder=recurrent",
+        f"model.encoder.size={ENCODER}", f"model.decoder.size={DECODER}", f"loss.label_smoothing={SMOOTHING}", *search,
     ]  # fmt: skip
     command = [str(Path(sys.executable).with_name("windlass")), "train", "--task", "translate", "--train", files[0]]
     command += ["--dev", files[1], "--out", str(runs / name), *(x for s in settings for x in ("--set", s))]

@@ -9,8 +9,13 @@ from typing import Any
 import yaml
 
 from windlass.core.errors import RecipeError, nearest, short
+from windlass.heads.recurrent import RecurrentDecoder
+from windlass.heads.transformer import TransformerDecoder
 from windlass.recipe.recipe import Recipe, parse, read_yaml
 from windlass.tasks import TASKS
+
+DEFAULTS = Path(__file__).parent / "defaults"
+"""The recipe of every task; in the folder `recurrent`, those for a recurrent decoder where the default is another."""
 
 
 def merge(base: Any, over: Any) -> Any:
@@ -20,9 +25,13 @@ def merge(base: Any, over: Any) -> Any:
     {'cell': {'kind': 'lstm', 'bias': False}, 'size': 4}
     >>> merge({"cell": {"kind": "lstm", "bias": True}}, {"cell": "gru"})
     {'cell': {'kind': 'gru'}}
+    >>> merge({"cell": "gru"}, {"cell": {"bias": False}})
+    {'cell': {'kind': 'gru', 'bias': False}}
     """
     if isinstance(base, dict) and "kind" in base and isinstance(over, str):
         over = {"kind": over}
+    if isinstance(base, str) and isinstance(over, dict):
+        base = {"kind": base}
     if not (isinstance(base, dict) and isinstance(over, dict)):
         return over
     if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
@@ -68,9 +77,11 @@ def default(task: str) -> dict[str, Any]:
     """
     if not isinstance(task, str) or task not in TASKS:
         raise RecipeError(f"task: no task {short(task)}: {nearest(str(task), TASKS)}")
-    path = Path(__file__).parent / "defaults" / f"{task}.yaml"
-    recipe = parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
-    return recipe.model_dump(mode="json")
+    return _read_default(DEFAULTS / f"{task}.yaml")
+
+
+def _read_default(path: Path) -> dict[str, Any]:
+    return parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name).model_dump(mode="json")
 
 
 def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
@@ -130,10 +141,17 @@ def recompose(recipe: Recipe, settings: Sequence[dict[str, Any]] = ()) -> Recipe
 
 
 def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
-    """The default recipe of a task; where that is CTC and a decoder is asked for, with the decoder of `text`."""
+    """The default recipe of a task, for the decoder that is asked for.
+
+    Where the default is a transformer and a recurrent decoder is asked for, the task's recurrent recipe; where it is
+    CTC, with the decoder of `text`.
+    """
     base = default(task)
     model = explicit.get("model")
     asked = model if isinstance(model, dict) else {}
+    recurrent = DEFAULTS / "recurrent" / f"{task}.yaml"
+    if recurrent.exists() and _is_recurrent(asked.get("decoder")):
+        return _read_default(recurrent)
     head = asked.get("head") or ("text" if asked.get("decoder") else None)
     kind = head.get("kind") if isinstance(head, dict) else head
     if base["model"]["head"]["kind"] != "ctc" or kind != "text":
@@ -141,6 +159,16 @@ def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
     text = default("text")
     parts = {name: text["model"][name] for name in ("head", "decoder")}
     return base | {"loss": text["loss"], "search": text["search"], "model": base["model"] | parts}
+
+
+def _is_recurrent(decoder: Any) -> bool:
+    """Whether the settings of a decoder name a recurrent one, or an option that no other has."""
+    if not isinstance(decoder, dict):
+        return decoder == "recurrent"
+    own = {*RecurrentDecoder.Options.model_fields} - {*TransformerDecoder.Options.model_fields}
+    context = decoder.get("context", "none")
+    kind = decoder.get("kind", "recurrent" if own & {*decoder} or context not in ("none", "attention") else None)
+    return bool(kind == "recurrent")
 
 
 def _drop_defaults(content: dict[str, Any], explicit: dict[str, Any]) -> None:
