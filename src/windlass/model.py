@@ -58,8 +58,8 @@ class ModelOptions(Options):
             yield Equal(
                 (f"{at}.decoder.embedding.size", f"{at}.decoder readout size"),
                 f"{key} needs decoder.embedding.size <{at}.decoder.embedding.size> to equal the size of the output "
-                f"layer's input, <{at}.decoder readout size>: change one; a recurrent decoder may use readout: joined or "
-                "deep of that size",
+                f"layer's input, <{at}.decoder readout size>: change one; a recurrent decoder may use readout: joined "
+                "or deep of that size",
             )
         if self.tie == "all":
             yield Needs("vocabulary: joint", f"{key} needs one vocabulary for both sides: set vocabulary: joint")

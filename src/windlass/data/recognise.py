@@ -36,6 +36,8 @@ from windlass.data.tables import MISSING, Column
 _PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
 LONG = 150
 """Words of a text from which it is read as a document, sentence by sentence."""
+SENTENCE = 4
+"""Words of a text from which it is taken for a sentence."""
 
 
 def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> ColumnSample:
@@ -268,7 +270,15 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and _phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
-    return Recognised("text", columns, reason, ("classify",) if 2 * kinds <= many else ())
+    others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)
+    return Recognised("text", columns, reason, others)
+
+
+def _writers(source: float, target: float) -> tuple[str, ...]:
+    """The tasks, beside `text`, that write texts of so many words from texts of so many."""
+    if source < SENTENCE or target < SENTENCE:
+        return ()
+    return ("summarise",) if source >= 3 * target else ("translate",)
 
 
 def _tags(source: ColumnSample, target: ColumnSample) -> bool:

@@ -164,7 +164,7 @@ def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
 def _is_recurrent(decoder: Any) -> bool:
     """Whether the settings of a decoder name a recurrent one, or an option that no other has."""
     if not isinstance(decoder, dict):
-        return decoder == "recurrent"
+        return bool(decoder == "recurrent")
     own = {*RecurrentDecoder.Options.model_fields} - {*TransformerDecoder.Options.model_fields}
     context = decoder.get("context", "none")
     kind = decoder.get("kind", "recurrent" if own & {*decoder} or context not in ("none", "attention") else None)
