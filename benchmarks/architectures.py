@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -55,6 +56,19 @@ from matplotlib import pyplot as plt
 
 MINUTES = {"pronounce": 2.0, "translate": 25.0, "lm": 11.0}
 METRIC = {"pronounce": "wer", "translate": "bleu", "lm": "nats"}
+AXES = {
+    "pronounce": ("SIGMORPHON 2020", "words per second", "word error rate, lower is better"),
+    "translate": ("Multi30k, English to German", "sentences per second", "BLEU, higher is better"),
+    "lm": ("tinyshakespeare", "characters per second", "nats per character, lower is better"),
+}
+NAMES = {
+    "rnn": "attention RNN",
+    "transformer": "transformer",
+    "rnn-transformer": "RNN encoder, transformer decoder",
+    "mingru": "minGRU",
+    "ctc": "LSTM with CTC",
+}
+"""How the picture and the table call the tasks' data and the architectures."""
 DROPOUT = {"pronounce": 0.1, "translate": 0.2, "lm": 0.2}
 LAYERS = {"pronounce": 3, "translate": 4, "lm": 4}
 HIDDEN = {"pronounce": 4, "translate": 2, "lm": 4}
@@ -303,7 +317,8 @@ def score_test(row: dict[str, Any], out: Path, runs: Path) -> dict[str, float]:
 def summary(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
     """One line for every task and architecture: means over languages, mean and deviation over seeds."""
     lines = []
-    for task, name in dict.fromkeys((row["task"], row["architecture"]) for row in rows):
+    there = {(row["task"], row["architecture"]) for row in rows}
+    for task, name in [pair for pair in product(MINUTES, ARCHITECTURES) if pair in there]:
         own = [row for row in rows if (row["task"], row["architecture"]) == (task, name)]
         seeds = sorted({row["seed"] for row in own})
         by_seed = [fmean(row[part][METRIC[task]] for row in own if row["seed"] == seed) for seed in seeds]
@@ -318,15 +333,15 @@ def summary(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
 
 def render(lines: Sequence[dict[str, Any]]) -> str:
     out = [
-        "| task | model | parameters | score | epochs | minutes | tokens/s trained | outputs/s |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data | model | parameters | score | epochs | minutes | tokens per second, training | outputs per second |",
+        "|---|---|---:|---|---:|---:|---:|---:|",
     ]
     for line in lines:
         digits = 3 if line["metric"] == "nats" else 2
-        score = f"{line['metric']} {line['mean']:.{digits}f}"
+        score = f"{line['metric'].upper() if digits == 2 else 'nats'} {line['mean']:.{digits}f}"
         score += f" ± {line['deviation']:.{digits}f}" if line["seeds"] > 1 else ""
         out.append(
-            f"| {line['task']} | {line['architecture']} | {line['parameters'] / 1e6:.2f} M | {score} | "
+            f"| {AXES[line['task']][0]} | {NAMES[line['architecture']]} | {line['parameters'] / 1e6:.2f} M | {score} | "
             f"{line['epochs']:.0f} | {line['training_seconds'] / 60:.1f} | {line['tokens_per_second']:,.0f} | "
             f"{line['outputs_per_second']:,.0f} |"
         )
@@ -344,15 +359,18 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
             x, y, area = line["outputs_per_second"], line["mean"], 250 * line["tokens_per_second"] / fastest
             color = f"C{list(ARCHITECTURES).index(line['architecture'])}"
             axis.errorbar(x, y, yerr=line["deviation"] or None, color=color, capsize=3)
-            axis.scatter(x, y, s=area, color=color, alpha=0.6, label=line["architecture"])
+            axis.scatter(x, y, s=area, color=color, alpha=0.6)
         axis.margins(0.25)
         axis.set_xlim(left=0)
-        axis.set_title(task)
-        axis.set_xlabel("tokens a second" if task == "lm" else "outputs a second")
-        axis.set_ylabel(own[0]["metric"])
-    marks = axes[0][0].get_legend_handles_labels()
-    title = "area: tokens a second in training"
-    figure.legend(*marks, loc="lower center", ncols=len(ARCHITECTURES), fontsize=8, title=title, title_fontsize=8)
+        title, across, up = AXES[task]
+        axis.set(title=title, xlabel=f"{across}, decoding", ylabel=up)
+    there = [name for name in ARCHITECTURES if any(line["architecture"] == name for line in lines)]
+    marks = [
+        plt.Line2D([], [], marker="o", linestyle="", color=f"C{list(ARCHITECTURES).index(n)}", alpha=0.6) for n in there
+    ]
+    title = "area: tokens per second in training"
+    labels = [NAMES[name] for name in there]
+    figure.legend(marks, labels, loc="lower center", ncols=len(there), fontsize=8, title=title, title_fontsize=8)
     figure.tight_layout(rect=(0, 0.16, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)
