@@ -318,7 +318,7 @@ def summary(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
     """One line for every task and architecture: means over languages, mean and deviation over seeds."""
     lines = []
     there = {(row["task"], row["architecture"]) for row in rows}
-    for task, name in [pair for pair in product(MINUTES, ARCHITECTURES) if pair in there]:
+    for task, name in filter(there.__contains__, product(MINUTES, ARCHITECTURES)):
         own = [row for row in rows if (row["task"], row["architecture"]) == (task, name)]
         seeds = sorted({row["seed"] for row in own})
         by_seed = [fmean(row[part][METRIC[task]] for row in own if row["seed"] == seed) for seed in seeds]
