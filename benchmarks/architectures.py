@@ -62,7 +62,7 @@ AXES = {
     "lm": ("tinyshakespeare", "characters per second", "nats per character, lower is better"),
 }
 NAMES = {
-    "rnn": "attention RNN",
+    "rnn": "RNN (with attention)",
     "transformer": "transformer",
     "rnn-transformer": "RNN encoder, transformer decoder",
     "mingru": "minGRU",
@@ -340,8 +340,9 @@ def render(lines: Sequence[dict[str, Any]]) -> str:
         digits = 3 if line["metric"] == "nats" else 2
         score = f"{line['metric'].upper() if digits == 2 else 'nats'} {line['mean']:.{digits}f}"
         score += f" ± {line['deviation']:.{digits}f}" if line["seeds"] > 1 else ""
+        name = "LSTM" if (line["task"], line["architecture"]) == ("lm", "rnn") else NAMES[line["architecture"]]
         out.append(
-            f"| {AXES[line['task']][0]} | {NAMES[line['architecture']]} | {line['parameters'] / 1e6:.2f} M | {score} | "
+            f"| {AXES[line['task']][0]} | {name} | {line['parameters'] / 1e6:.2f} M | {score} | "
             f"{line['epochs']:.0f} | {line['training_seconds'] / 60:.1f} | {line['tokens_per_second']:,.0f} | "
             f"{line['outputs_per_second']:,.0f} |"
         )
@@ -363,7 +364,8 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
         axis.margins(0.25)
         axis.set_xlim(left=0)
         title, across, up = AXES[task]
-        axis.set(title=title, xlabel=f"{across}, decoding", ylabel=up)
+        axis.set(title=title, xlabel=f"{across}, decoding")
+        axis.set_ylabel(up, fontsize=9)
     there = [name for name in ARCHITECTURES if any(line["architecture"] == name for line in lines)]
     marks = [
         plt.Line2D([], [], marker="o", linestyle="", color=f"C{list(ARCHITECTURES).index(n)}", alpha=0.6) for n in there
