@@ -12,9 +12,11 @@ from windlass.recipe import compose, setting
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 import architectures  # noqa: E402
-import bottleneck  # noqa: E402
 import claims  # noqa: E402
+import context_bottleneck  # noqa: E402
 from translate import CONTEXTS  # noqa: E402
+
+sys.path.remove(str(BENCHMARKS))  # its names are not for other tests
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_every_architecture_is_a_recipe(name: str, task: str) -> None:
 
 def test_the_contexts_of_the_decks_differ_in_the_decoder_alone() -> None:
     made = {
-        name: compose("translate", None, [{"model": {"decoder": over}}, *map(setting, bottleneck.SETTINGS)])
+        name: compose("translate", None, [{"model": {"decoder": over}}, *map(setting, context_bottleneck.SETTINGS)])
         for name, over in CONTEXTS.items()
         if name != "transformer"
     }

@@ -183,7 +183,7 @@ def tiny_recipe(task: str) -> dict[str, Any]:
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: cut(part) for key, part in value.items()}
-        return 6 if type(value) is int and value > 8 else value
+        return 8 if type(value) is int and value > 8 else value
 
     content = default(task)
     content["model"] = cut(content["model"])

@@ -1,7 +1,7 @@
 """The bottleneck of a fixed-size context: Multi30k, English to German, BLEU by the length of the source.
 
-    python benchmarks/bottleneck.py --runs runs/bottleneck              train all three until dev stops, score on dev
-    python benchmarks/bottleneck.py --runs runs/bottleneck --test       score on test_2016, once, and write the results
+    python benchmarks/context_bottleneck.py --runs runs/bottleneck           train until dev stops, score on dev
+    python benchmarks/context_bottleneck.py --runs runs/bottleneck --test    score on test_2016, once; write the results
 
 Three decoders on the same data, the same otherwise: the source only in the initial state (`none`), its summary at every
 step (`summary`), and attention. The learning rate is halved after an epoch without improvement on dev; a run ends after
