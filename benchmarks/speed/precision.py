@@ -34,7 +34,10 @@ from windlass.training.data_parallel import SingleProcess
 BATCHES, EXAMPLES = 6, 4000
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate, GRU 256 and 512": ("translate", ("model.decoder=recurrent",)),
-    "translate, transformer 128": ("translate", ("train.batch_tokens=1200",)),
+    "translate, transformer 128": (
+        "translate",
+        ("train.batch_tokens=1200", "model.encoder.positions=sinusoidal", "model.decoder.positions=sinusoidal"),
+    ),
     "lm, LSTM 512": ("lm", ()),
     "lm, LSTM 768": ("lm", ("model.decoder.size=768",)),
     "pronounce, LSTM 128 with attention": (

@@ -275,7 +275,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
 
 
 def _writers(source: float, target: float) -> tuple[str, ...]:
-    """The tasks, beside `text`, that write texts of so many words from texts of so many."""
+    """The tasks that suit sources and targets of this mean length in words, beside `text`."""
     if source < SENTENCE or target < SENTENCE:
         return ()
     return ("summarise",) if source >= 3 * target else ("translate",)
