@@ -112,10 +112,12 @@ def rnn(task: str, size: int) -> dict[str, Any]:
     """One layer of LSTM on both sides with attention; of GRU, for translation; a language model is the recipe."""
     if task == "lm":
         return {}
-    own = {"decoder": {"size": 128}, "encoder": {"layers": 1}} if task == "pronounce" else {"decoder": {}}
-    rate = {"dropout": DROPOUT[task]}
-    rates = {"encoder": rate | {"embedding": rate}, "decoder": rate | {"embedding": rate, "readout": rate}}
-    return {"model": merge(merge({"decoder": {"kind": "recurrent"}}, rates), own)}
+    rate: dict[str, Any] = {"dropout": DROPOUT[task]}
+    encoder = rate | {"embedding": rate, "layers": 1}
+    decoder = rate | {"embedding": rate, "readout": rate, "kind": "recurrent"}
+    if task == "pronounce":
+        decoder["size"] = 128
+    return {"model": {"encoder": encoder, "decoder": decoder}}
 
 
 def transformer(task: str, size: int) -> dict[str, Any]:
@@ -147,7 +149,8 @@ def mingru(task: str, size: int) -> dict[str, Any]:
     attend = {"kind": "attention", "query": "current", "input_feeding": False, "score": {"kind": "additive"}}
     encoder = {"cell": "min_gru", "size": size // 2, "layers": 2}
     decoder = {"cell": "min_gru", "size": size, "layers": 2, "context": attend}
-    return merge(rnn(task, size), {"model": {"encoder": encoder, "decoder": decoder}})  # type: ignore[no-any-return]
+    made: dict[str, Any] = merge(rnn(task, size), {"model": {"encoder": encoder, "decoder": decoder}})
+    return made
 
 
 def ctc(task: str, size: int) -> dict[str, Any]:
@@ -155,8 +158,7 @@ def ctc(task: str, size: int) -> dict[str, Any]:
     head = {"kind": "ctc", "frames": 2, "dropout": DROPOUT[task]}
     rate = {"dropout": DROPOUT[task]}
     encoder = rate | {"size": size // 2, "layers": 2, "embedding": rate}
-    over = {"encoder": encoder, "head": head, "decoder": None}
-    return {"model": over, "loss": {"label_smoothing": 0.0}, "search": {"kind": "beam", "length_penalty": 0.0}}
+    return {"model": {"encoder": encoder, "head": head}}
 
 
 ARCHITECTURES: dict[str, Callable[[str, int], dict[str, Any]]] = {

@@ -322,7 +322,6 @@ CLAIMS = {
         {
             name: ("model.decoder.copying=false", *(f"model.decoder.{key}={value}" for key, value in over.items()))
             for name, over in CONTEXTS.items()
-            if name != "transformer"
         }
         | {"attention and copying": ()},
         ("loss.coverage=0",),

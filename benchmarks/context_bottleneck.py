@@ -43,7 +43,6 @@ def main() -> None:
     recipes = {
         name: compose("translate", None, [files, {"model": {"decoder": context}}, *over])
         for name, context in CONTEXTS.items()
-        if name != "transformer"
     }
     test = pair("test_2016_flickr") if options.test else None
     before = load()

@@ -31,9 +31,10 @@ CONTEXTS = {
     "none": {"kind": "recurrent", "context": "none", "start": "summary"},
     "summary": {"kind": "recurrent", "context": "summary", "start": "summary"},
     "attention": {"kind": "recurrent"},
-    "transformer": {},
 }
-"""The decoder, over the recipe: a GRU with one of the contexts of the decks, or the recipe's transformer."""
+"""A GRU with one of the contexts of the decks, over the recipe."""
+DECODERS: dict[str, dict[str, str]] = {"transformer": {}, **CONTEXTS}
+"""The recipe's own decoder beside them."""
 
 
 def pair(part: str) -> str:
@@ -42,7 +43,7 @@ def pair(part: str) -> str:
 
 
 def train(out: Path, context: str, minutes: float, settings: list[str]) -> dict[str, Any]:
-    over = [{"data": {"train": [pair("train")], "dev": pair("val")}}, {"model": {"decoder": CONTEXTS[context]}}]
+    over = [{"data": {"train": [pair("train")], "dev": pair("val")}}, {"model": {"decoder": DECODERS[context]}}]
     recipe = compose("translate", None, [*over, {"train": {"minutes": minutes}}, *map(setting, settings)])
     before = load()
     outcome = run(recipe, read_data(recipe), out, RichProgress(), resume=(out / "training").is_dir())
@@ -70,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
     parser.add_argument("--minutes", type=float, default=90)
-    parser.add_argument("--contexts", nargs="+", default=["transformer"], choices=list(CONTEXTS))
+    parser.add_argument("--contexts", nargs="+", default=["transformer"], choices=list(DECODERS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")

@@ -187,3 +187,17 @@ def test_columns_that_a_model_reads_and_a_file_lacks_are_recognised_and_told(tmp
 def test_a_target_that_is_chosen_may_be_blank_throughout():
     columns = [column(1, "word", [*WORDS]), column(2, "ipa", [" "] * len(WORDS))]
     assert recognise(columns, chosen={"source": "word", "target": "ipa"}).task == "text"
+
+
+def test_sentences_are_offered_the_tasks_that_write_such_texts():
+    long = [f"word {n} of a rather long sentence with more of them, {n} in all" for n in range(40)]
+    short = [f"the {n} short words" for n in range(40)]
+    found = {
+        name: recognise([column(1, None, source), column(2, None, target)]).alternatives
+        for name, source, target in (
+            ("alike", long, long[::-1]),
+            ("shorter", long, short),
+            ("words", [f"word{n}" for n in range(40)], long),
+        )
+    }
+    assert found == {"alike": ("translate",), "shorter": ("summarise",), "words": ()}
