@@ -20,6 +20,7 @@ import gzip
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -88,9 +89,10 @@ def cut(name: str, runs: Path) -> list[Path]:
 def fitting(recipe: Recipe, minutes: float, scratch: Any) -> Recipe:
     """The recipe with as many epochs as fit into the time, nine tenths of which are for steps."""
     bundle = Bundle.new(recipe, fit_sides(recipe, scratch.train))
-    found = estimate(bundle.model, training_loader(bundle, scratch.train), recipe.train)
-    epochs = max(1, int(0.9 * 60 * minutes / found.seconds))
-    print(f"{found.seconds:.0f} s an epoch: {epochs} epochs in {minutes} minutes", flush=True)
+    loader = training_loader(bundle, scratch.train)
+    seconds = median([estimate(bundle.model, loader, recipe.train).seconds for _ in range(9)][2:])  # two to warm up
+    epochs = max(1, int(0.9 * 60 * minutes / seconds))
+    print(f"{seconds:.1f} s an epoch: {epochs} epochs in {minutes} minutes", flush=True)
     return recipe.model_copy(
         update={"train": recipe.train.model_copy(update={"epochs": epochs, "minutes": minutes * 1.05})}
     )
