@@ -56,6 +56,31 @@ def test_a_wide_prefix_search_ranks_outputs_as_brute_force_does(seed):
     assert tuple(best_path(logprobs, 0)) == collapsed(best)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("sharp", [1.0, 4.0])
+def test_a_narrow_prefix_search_keeps_the_best_prefixes_of_every_frame(size, sharp):
+    """Without the shortcuts: every prefix by brute force, cut to the best after each frame."""
+    torch.manual_seed(size)
+    logprobs = torch.log_softmax(sharp * torch.randn(7, 6, dtype=torch.float64), -1)
+    best = {(): (1.0, 0.0)}
+    for frame in logprobs.exp().tolist():
+        grown = defaultdict(lambda: [0.0, 0.0])
+        for prefix, (blank, token) in best.items():
+            grown[prefix][0] += (blank + token) * frame[0]
+            for n, p in enumerate(frame[1:], 1):
+                if prefix[-1:] == (n,):
+                    grown[prefix][1] += token * p
+                grown[(*prefix, n)][1] += (blank if prefix[-1:] == (n,) else blank + token) * p
+        best = dict(sorted(grown.items(), key=lambda item: -sum(item[1]))[:size])
+    assert prefix_search(logprobs, 0, size) == list(best)
+
+
+def test_frames_that_can_write_nothing_more_are_passed_over():
+    logprobs = torch.tensor([[-1e4, 0.0, -1e4], [-1e4, -1e4, 0.0], [-1e4, 0.0, -1e4]])
+    assert prefix_search(logprobs, 0, size=3) == [(1, 2, 1)]
+    assert prefix_search(logprobs, 0, size=3, most=1) == [(1,)]
+
+
 def test_posteriors_are_those_of_brute_force_whatever_the_lengths():
     rows = [(frames(1), (1, 2)), (frames(2, 3), (2, 2)), (frames(3), ()), (frames(4, 2), (2,))]
     padded = torch.zeros(len(rows), S, V, dtype=torch.float64)

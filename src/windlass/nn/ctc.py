@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -93,31 +92,32 @@ def prefix_search(logprobs: Tensor, blank: int, size: int, most: int | None = No
     >>> prefix_search(torch.tensor([[0.6, 0.4], [0.6, 0.4]]).log(), blank=0, size=2)  # best path: blank, blank
     [(1,), ()]
     """
-    best: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}  # log p that ends with a blank, or not
-    values, tokens = logprobs.topk(min(size + 1, logprobs.size(1)), dim=1)
-    blanks = logprobs[:, blank].tolist()
-    for frame, (of_blank, logps, ids) in enumerate(zip(blanks, values.tolist(), tokens.tolist(), strict=True)):
+    # Relative to the likeliest token of the frame and to the best prefix, so that products do not underflow.
+    probs = (logprobs.double() - logprobs.amax(1, keepdim=True)).exp()
+    values, tokens = probs.topk(min(size + 1, probs.size(1)), dim=1)
+    best: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}  # p of paths that end with a blank, or not
+    for frame, chances, ids in zip(probs.numpy(), values.tolist(), tokens.tolist(), strict=True):
+        of_blank, likely = frame.item(blank), list(zip(ids, chances, strict=True))
         grown: dict[tuple[int, ...], tuple[float, float]] = {}
-
-        def add(prefix: tuple[int, ...], ending: float, going: float, to: dict = grown) -> None:  # type: ignore[type-arg]
-            old = to.get(prefix, (-math.inf, -math.inf))
-            to[prefix] = _logaddexp(old[0], ending), _logaddexp(old[1], going)
-
         for prefix, (after_blank, after_token) in best.items():
-            whole = _logaddexp(after_blank, after_token)
-            last = prefix[-1] if prefix else blank
-            again = logprobs[frame, last].item() if prefix else -math.inf
-            add(prefix, whole + of_blank, after_token + again)
+            going = after_token
+            if prefix and prefix[:-1] in best:  # a shorter prefix may become the same; a repeat, after a blank only
+                shorter = best[prefix[:-1]]
+                going += shorter[0] if prefix[-2:-1] == prefix[-1:] else shorter[0] + shorter[1]
+            grown[prefix] = (after_blank + after_token) * of_blank, going * frame.item(prefix[-1]) if prefix else 0.0
+        # Where these fill the beam, a new prefix must be likelier than the least of them.
+        floor = min(p + q for p, q in grown.values()) if len(grown) == size else 0.0
+        for prefix, (after_blank, after_token) in best.items():
             if most is not None and len(prefix) >= most:
                 continue
-            for token, logp in zip(ids, logps, strict=True):
-                if token != blank:
-                    add((*prefix, token), -math.inf, logp + (after_blank if token == last else whole))
-        likely = (item for item in grown.items() if max(item[1]) > -math.inf)
-        best = dict(sorted(likely, key=lambda item: -_logaddexp(*item[1]))[:size])
+            whole, last = after_blank + after_token, prefix[-1] if prefix else blank
+            for token, chance in likely:
+                if whole * chance <= floor:
+                    break  # so are the tokens after it
+                if token != blank and (new := (*prefix, token)) not in best:
+                    grown[new] = 0.0, chance * (after_blank if token == last else whole)
+        ranked = sorted(grown.items(), key=lambda item: -item[1][0] - item[1][1])[:size]
+        scale = sum(ranked[0][1])
+        if scale:  # else all are at their longest, and the frame writes a token: it is passed over
+            best = {prefix: (p / scale, q / scale) for prefix, (p, q) in ranked if p + q > 0}
     return list(best)
-
-
-def _logaddexp(a: float, b: float) -> float:
-    high = max(a, b)
-    return high if high == -math.inf else high + math.log1p(math.exp(min(a, b) - high))
