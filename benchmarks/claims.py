@@ -2,28 +2,28 @@
 
     python benchmarks/claims.py --runs runs/claims                              all, train and score on dev
     python benchmarks/claims.py --runs runs/claims --only stacks scores         some of them
+    python benchmarks/claims.py --runs runs/claims --only tags --arms convolution
     python benchmarks/claims.py --runs runs/claims --seeds 1 2 3
     python benchmarks/claims.py --runs runs/claims --test                       score the same models on test, once
 
 The task's own recipe, made shorter where the table below says so, on one thread. Pronunciation is that of three
 languages of SIGMORPHON 2020, by an LSTM with attention, for 15 epochs with dropout 0.1; scores are means over the
 languages. Finished runs are kept, and a stopped run goes on; an arm that several claims have is trained once. The
-results of all go to benchmarks/results/claims.json.
+results of all go to benchmarks/results/claims.json, where rows that are not measured again stay.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from common import RESULTS, data, load, report, spread
+from common import data, kept_rows, load, report, spread
 from document import prepare
 from translate import CONTEXTS, pair
 
@@ -358,7 +358,7 @@ def trained_as(name: str, arm: tuple[str, ...]) -> str:
 
 
 def candidates(claim: Claim, runs: Path, test: bool, settings: list[str]) -> list[Candidate]:
-    """Every arm on every set of data."""
+    """Every arm of a claim on every set of data."""
     usual = {"train": {"threads": 1, "processes": 1}}
     return assign_groups(
         [
@@ -375,10 +375,10 @@ def candidates(claim: Claim, runs: Path, test: bool, settings: list[str]) -> lis
     )
 
 
-def rows(name: str, found: Any) -> list[dict[str, Any]]:
+def rows(name: str, claim: Claim, found: Any) -> list[dict[str, Any]]:
     """A row for each arm: means over the sets of data, then mean and deviation over seeds."""
     made = []
-    for arm, over in CLAIMS[name].arms.items():
+    for arm, over in claim.arms.items():
         own = [trial for trial in found.trials if trial.name == trained_as(arm, over)]
         seeds = sorted({trial.seed for trial in own})
         row: dict[str, Any] = {"claim": name, "arm": arm, "metric": own[0].metric, "seeds": len(seeds)}
@@ -400,19 +400,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
     parser.add_argument("--only", nargs="+", choices=list(CLAIMS), default=list(CLAIMS))
+    parser.add_argument("--arms", nargs="+", help="only these models of a claim")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    path = RESULTS / "claims.json"
-    kept = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
     for name in options.only:
-        before = load()
-        named = candidates(CLAIMS[name], options.runs, options.test, options.settings)
-        found = run_all(named, options.seeds, options.runs / CLAIMS[name].task, options.jobs)
-        made = [row | {"load": before} for row in rows(name, found)]
+        before, claim = load(), CLAIMS[name]
+        if options.arms:
+            claim = replace(claim, arms={arm: over for arm, over in claim.arms.items() if arm in options.arms})
+        named = candidates(claim, options.runs, options.test, options.settings)
+        found = run_all(named, options.seeds, options.runs / claim.task, options.jobs)
+        made = [row | {"load": before} for row in rows(name, claim, found)]
         for row in made:
             part = row["test" if options.test else "dev"][row["metric"]]
             print(
@@ -420,9 +421,12 @@ def main() -> None:
                 f"  {row['parameters'] / 1e6:.2f} M  {row['minutes']:.1f} min",
                 flush=True,
             )
-        kept = [row for row in kept if row["claim"] != name] + made
         if options.test:
-            report("claims", {"rows": kept, "says": {each: claim.says for each, claim in CLAIMS.items()}})
+            whole = [*kept_rows("claims", made, ("claim", "arm")), *made]
+            whole.sort(
+                key=lambda row: (list(CLAIMS).index(row["claim"]), list(CLAIMS[row["claim"]].arms).index(row["arm"]))
+            )
+            report("claims", {"rows": whole, "says": {each: claim.says for each, claim in CLAIMS.items()}})
 
 
 if __name__ == "__main__":

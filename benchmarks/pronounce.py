@@ -2,6 +2,10 @@
 
     python benchmarks/pronounce.py --runs runs/g2p            train and score on dev
     python benchmarks/pronounce.py --runs runs/g2p --test     score the same models on test, once, and write the result
+    python benchmarks/pronounce.py --runs runs/g2p --seeds 1 2 3 --also runs/attention/LANG-1 runs/attention/LANG-2
+
+Several seeds are scored as an ensemble too; so are models of other runs that --also names, LANG standing for the
+language.
 
 Published LSTM baseline (Gorman et al. 2020), word error rate on test: mean 18.53.
 """
@@ -64,8 +68,10 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
     parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], help="several make an ensemble too")
+    parser.add_argument("--also", nargs="*", default=[], metavar="MODEL", help="models that join the ensemble")
     parser.add_argument("--jobs", type=int, default=2, help="languages side by side, one thread each")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--name", default="", help="of the result, benchmarks/results/pronounce-NAME.json")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
     options = parser.parse_args()
     jobs = [(lang, seed) for seed in options.seeds for lang in options.languages]
@@ -75,34 +81,37 @@ def main() -> None:
     for seed in options.seeds:
         scores = [row["dev"]["wer"] for row in rows if row["seed"] == seed]
         print(f"seed {seed}: mean dev WER {fmean(scores):.2f} over {len(scores)} languages")
-    report("pronounce-dev", {"rows": rows, "mean": fmean(row["dev"]["wer"] for row in rows)})
+    name = f"pronounce{options.name and '-'}{options.name}"
+    report(f"{name}-dev", {"rows": rows, "mean": fmean(row["dev"]["wer"] for row in rows)})
     if options.test:
-        score_test(options.runs, options.languages, options.seeds, rows)
+        score_test(name, options, rows)
 
 
-def score_test(runs: Path, languages: list[str], seeds: list[int], trained: list[dict[str, Any]]) -> None:
+def score_test(name: str, options: argparse.Namespace, trained: list[dict[str, Any]]) -> None:
     torch.set_num_threads(2)
     root = data("g2p/sigmorphon2020")
     rows = []
-    for language in languages:
+    for language in options.languages:
         examples = read(root / "test" / f"{language}_test.tsv").examples
-        bundles = [Bundle.load(folder(runs, language, seed)) for seed in seeds]
+        folders = [folder(options.runs, language, seed) for seed in options.seeds]
+        others = [Path(each.replace("LANG", language)) for each in options.also]
+        bundles = [Bundle.load(each) for each in folders]
         single = [evaluate([bundle], examples).metrics for bundle in bundles]
         row = {
             "language": language,
             "published": PUBLISHED[language],
-            "baseline": baseline_metrics(load_baseline(folder(runs, language, seeds[0])), "pronounce", examples),
+            "baseline": baseline_metrics(load_baseline(folders[0]), "pronounce", examples),
             "single": {name: fmean(m[name] for m in single) for name in single[0]},
             "each": [m["wer"] for m in single],
         }
-        if len(bundles) > 1:
-            row["ensemble"] = evaluate(bundles, examples).metrics
+        if len(folders) + len(others) > 1:
+            row["ensemble"] = evaluate([*bundles, *map(Bundle.load, others)], examples).metrics
         rows.append(row)
         print(row, flush=True)
     kinds = [kind for kind in ("single", "ensemble") if kind in rows[0]]
     means = {kind: {m: fmean(row[kind][m] for row in rows) for m in ("wer", "per")} for kind in kinds}
     print(means)
-    report("pronounce", {"mean": means, "published_mean": fmean(PUBLISHED.values()), "rows": rows, "trained": trained})
+    report(name, {"mean": means, "published_mean": fmean(PUBLISHED.values()), "rows": rows, "trained": trained})
 
 
 if __name__ == "__main__":

@@ -195,11 +195,13 @@ def test_a_decoder_without_feedback_is_fused_too(monkeypatch):
     assert same(build(options, LossOptions(), 12, 12).double(), pairs(), monkeypatch)
 
 
+@pytest.mark.parametrize("connect", ["plain", "residual"])
 @pytest.mark.parametrize("query", ["previous", "current"])
-def test_locked_dropout_meets_a_fused_decoder_in_every_layer(query, monkeypatch):
+def test_locked_dropout_meets_a_fused_decoder_in_every_layer(query, connect, monkeypatch):
     context = {"kind": "attention", "query": query, "input_feeding": True}
     decoder = {
         "context": context,
+        "connect": connect,
         "layers": 2,
         "dropout": 0.5,
         "locked": True,

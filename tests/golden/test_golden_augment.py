@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
+from itertools import pairwise, product
 from random import Random
 
 import pytest
 
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
-from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise
+from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise, UnigramSampling
 from windlass.data.sides import Sides
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
@@ -19,6 +22,7 @@ from windlass.recipe import compose, override
 
 TEXTS = ["the lowest of the low, lower than the others", "others lower the rest: the lowest rests"]
 BPE = Tokenizer.fit(TextOptions(tokens={"kind": "bpe", "size": 60}), TEXTS)
+UNIGRAM = Tokenizer.fit(TextOptions(tokens={"kind": "unigram", "size": 40}), TEXTS)
 LETTERS = Tokenizer.fit(TextOptions(), ["abcdefgh"])
 
 
@@ -46,6 +50,30 @@ def test_a_merge_is_left_out_with_the_probability_that_is_set():
     assert set(drawn) == {1, 2}
 
 
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_a_cut_of_unigram_is_drawn_by_the_power_of_its_probability(alpha):
+    scores = dict(json.loads(UNIGRAM.model)["model"]["vocab"])
+    word, weights = " lowest", {}
+    for ends in product((False, True), repeat=len(word) - 1):
+        places = [0, *(n for n, end in enumerate(ends, 1) if end), len(word)]
+        pieces = [word[begin:end] for begin, end in pairwise(places)]
+        if all(piece in UNIGRAM.index for piece in pieces):
+            weights[tuple(pieces)] = math.exp(alpha * sum(scores[piece] for piece in pieces))
+    assert len(weights) > 3
+    whole, draw = UNIGRAM.encode("lowest"), UnigramSampling(UNIGRAM, alpha)
+    found = Counter(tuple(UNIGRAM.token(n).replace("▁", " ") for n in draw(whole, Random(k))) for k in range(4000))
+    assert set(found) <= set(weights)
+    for pieces, weight in weights.items():
+        assert found[pieces] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+
+
+def test_whatever_is_drawn_is_the_same_text():
+    draw = UnigramSampling(UNIGRAM, 0.1)
+    for text in (*TEXTS, "lower! (the) lowQest", "Q", " the  low "):
+        ids = UNIGRAM.encode(text)
+        assert {UNIGRAM.decode(draw(ids, Random(n))) for n in range(10)} == {UNIGRAM.decode(ids)}
+
+
 def test_noise_deletes_inserts_replaces_and_swaps_in_equal_shares():
     noise, ids, found = CharacterNoise(LETTERS, 0.1), LETTERS.encode("abcdefgh"), Counter()
     assert CharacterNoise(LETTERS, 0.0)(ids, Random(1)) == ids
@@ -70,8 +98,9 @@ def loaded(**settings):
     return training_loader(Bundle.new(recipe, fit_sides(recipe, data.train)), data.train)
 
 
-def test_an_epoch_is_drawn_anew_and_the_same_after_a_resume():
-    loader = loaded(train__character_noise=0.3, target__tokens={"kind": "bpe", "size": 60}, train__bpe_dropout=0.3)
+@pytest.mark.parametrize(("kind", "option"), [("bpe", "train__bpe_dropout"), ("unigram", "train__unigram_sampling")])
+def test_an_epoch_is_drawn_anew_and_the_same_after_a_resume(kind, option):
+    loader = loaded(train__character_noise=0.3, target__tokens={"kind": kind, "size": 60}, **{option: 0.3})
     first, again, second = (list(loader.epoch(n)) for n in (0, 0, 1))
     rows = [{int(k): b.inputs["source"].values[n].tolist() for b in epoch for n, k in enumerate(b.keys)}
             for epoch in (first, again, second)]  # fmt: skip
@@ -86,6 +115,7 @@ def test_an_epoch_is_drawn_anew_and_the_same_after_a_resume():
     ("settings", "message"),
     [
         ({"train.bpe_dropout": 0.1}, "tokens: bpe"),
+        ({"train.unigram_sampling": 0.1}, "tokens: unigram"),
         ({"train.character_noise": 0.1, "source.tokens": "words"}, "characters or graphemes"),
         ({"train.character_noise": 0.1, "model.decoder.copying": True}, "copying"),
     ],

@@ -98,6 +98,24 @@ def test_a_residual_layer_adds_what_it_was_given():
     assert torch.allclose(residual(x, MASK), plain(x, MASK) + one(x, MASK))
 
 
+def test_what_a_residual_convolution_is_given_is_not_dropped():
+    torch.manual_seed(1)
+    layers = drawn(Convolutions(3, ConvolutionOptions(size=4, layers=2, connect="residual", dropout=0.5))).train()
+    one = Convolutions(3, ConvolutionOptions(size=4, dropout=0.5)).double().train()
+    one.load_state_dict({name: t for name, t in layers.state_dict().items() if name.startswith("layers.0")})
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    torch.manual_seed(2)
+    below = one(x, MASK)
+    torch.manual_seed(2)
+    added = layers(x, MASK) - below  # 0 where the second layer's output was dropped or is not above 0
+    with torch.no_grad():
+        y = torch.relu(layers._convolve(layers.layers[1][0], below.transpose(1, 2)).transpose(1, 2)) * MASK[..., None]
+    kept = added != 0
+    assert kept.any()
+    assert (~kept & (y > 0)).any()
+    assert torch.allclose(added[kept], 2 * y[kept])
+
+
 def test_the_summary_of_a_convolution_is_the_strongest_answer_of_every_filter():
     torch.manual_seed(1)
     encoder = ConvolutionEncoder.Options(size=4).build(10)

@@ -191,6 +191,19 @@ def test_between_layers_the_dropped_output_is_what_the_next_layer_reads():
     assert torch.allclose(outputs, high * state.masks[1][:, None])
 
 
+@pytest.mark.parametrize("connect", ["residual", "highway"])
+def test_what_a_connection_carries_past_a_layer_is_not_dropped(connect):
+    stack = made(cell="gru", dropout=0.5, locked=True, layers=2, connect=connect).train()
+    state = stack.begin(tuple(cell.zero_state(B, x()) for cell in stack.cells))
+    low = by_steps(stack.cells[0], x())[0] * state.masks[0][:, None]
+    high = by_steps(stack.cells[1], low)[0] * state.masks[1][:, None]
+    right = low + high
+    if connect == "highway":
+        g = torch.sigmoid(stack.gates[0](low))
+        right = g * high + (1 - g) * low
+    assert torch.allclose(stack(x(), None, state)[0], right)
+
+
 def by_steps(cell, given):
     return run(cell, given)
 

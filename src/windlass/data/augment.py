@@ -6,11 +6,14 @@ The draws depend on seed, epoch and key alone, so that a resumed run sees what a
 from __future__ import annotations
 
 import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from random import Random
+from typing import final
 
 import numpy as np
 from tokenizers import Tokenizer as Library
@@ -24,25 +27,10 @@ Augment = Callable[[Encoded, int, int], Encoded]
 
 
 @dataclass(frozen=True)
-class BpeDropout:
-    """Cuts a text into other subwords: each merge is left out with a probability (Provilkov et al. 2020).
-
-    >>> from windlass.data.tokens import TextOptions
-    >>> tokenizer = Tokenizer.fit(TextOptions(tokens={"kind": "bpe", "size": 30}), ["low lower lowest"])
-    >>> ids = tokenizer.encode("lower")
-    >>> BpeDropout(tokenizer, 0.0)(ids, Random(1)) == ids
-    True
-    >>> [tokenizer.token(n) for n in BpeDropout(tokenizer, 0.999)(ids, Random(1))]
-    ['▁', 'l', 'o', 'w', 'e', 'r']
-    """
+class Recut(ABC):
+    """Cuts a text into other subwords, word by word."""
 
     tokenizer: Tokenizer
-    probability: float
-
-    @cached_property
-    def _ranks(self) -> dict[tuple[str, str], int]:
-        merges = json.loads(self.tokenizer.model or "")["model"]["merges"]
-        return {(left, right): rank for rank, (left, right) in enumerate(merges)}
 
     @cached_property
     def _library(self) -> Library:
@@ -60,6 +48,32 @@ class BpeDropout:
             start = end + 1
         return found
 
+    @abstractmethod
+    def _cut(self, word: str, chance: Random) -> list[str]:
+        """The pieces of a word."""
+
+
+@final
+@dataclass(frozen=True)
+class BpeDropout(Recut):
+    """Cuts a text into other subwords: each merge is left out with a probability (Provilkov et al. 2020).
+
+    >>> from windlass.data.tokens import TextOptions
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens={"kind": "bpe", "size": 30}), ["low lower lowest"])
+    >>> ids = tokenizer.encode("lower")
+    >>> BpeDropout(tokenizer, 0.0)(ids, Random(1)) == ids
+    True
+    >>> [tokenizer.token(n) for n in BpeDropout(tokenizer, 0.999)(ids, Random(1))]
+    ['▁', 'l', 'o', 'w', 'e', 'r']
+    """
+
+    probability: float
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, str], int]:
+        merges = json.loads(self.tokenizer.model or "")["model"]["merges"]
+        return {(left, right): rank for rank, (left, right) in enumerate(merges)}
+
     def _cut(self, word: str, chance: Random) -> list[str]:
         """Merge the pair of lowest rank, as long as there is one; each is left out anew at every merge."""
         pieces, ranks = list(word), self._ranks
@@ -72,6 +86,57 @@ class BpeDropout:
             pieces[n : n + 2] = [pieces[n] + pieces[n + 1]]
 
 
+@final
+@dataclass(frozen=True)
+class UnigramSampling(Recut):
+    """Draws a cut from the unigram model (Kudo 2018): p(cut) ~ (product of p(piece))^alpha.
+
+    Forward sums over all cuts of a word's beginnings, then pieces drawn from its end. A small alpha makes all cuts
+    alike, a large one draws the best.
+
+    >>> from windlass.data.tokens import TextOptions
+    >>> tokenizer = Tokenizer.fit(TextOptions(tokens={"kind": "unigram", "size": 30}), ["low lower lowest"])
+    >>> ids = tokenizer.encode("lower")
+    >>> UnigramSampling(tokenizer, 100.0)(ids, Random(1)) == ids
+    True
+    >>> cuts = {tuple(UnigramSampling(tokenizer, 0.1)(ids, Random(n))) for n in range(20)}
+    >>> sorted(" ".join(map(tokenizer.token, cut)) for cut in cuts)
+    ['▁ l o w e r', '▁low e r', '▁lowe r']
+    """
+
+    alpha: float
+
+    @cached_property
+    def _scores(self) -> dict[str, float]:
+        pieces = json.loads(self.tokenizer.model or "")["model"]["vocab"]
+        return {piece: self.alpha * score for piece, score in pieces if piece in self.tokenizer.index}
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._scores))
+
+    def _cut(self, word: str, chance: Random) -> list[str]:
+        """Forward filtering, backward sampling."""
+        scores = self._scores
+        sums = [0.0]  # log of the summed weights of all cuts of word[:end]
+        arcs: list[list[tuple[int, float]]] = [[]]  # where the last piece of word[:end] begins, and its log weight
+        for end in range(1, len(word) + 1):
+            begins = range(max(0, end - self._longest), end)
+            arcs.append([(n, sums[n] + scores[word[n:end]]) for n in begins if word[n:end] in scores])
+            most = max((weight for _, weight in arcs[end]), default=-math.inf)
+            whole = sum(math.exp(weight - most) for _, weight in arcs[end]) if most > -math.inf else 0.0
+            sums.append(most + math.log(whole) if whole else -math.inf)
+        pieces: list[str] = []
+        end = len(word)
+        while end:
+            weights = [math.exp(weight - sums[end]) for _, weight in arcs[end]]
+            ((begin, _),) = chance.choices(arcs[end], weights)
+            pieces.append(word[begin:end])
+            end = begin
+        return pieces[::-1]
+
+
+@final
 @dataclass(frozen=True)
 class CharacterNoise:
     """Changes characters, each with a probability: deletes it, puts another before it, replaces it, or swaps it.
@@ -110,6 +175,7 @@ class CharacterNoise:
         return found
 
 
+@final
 @dataclass(frozen=True)
 class Augmentation:
     """What is done to the ids of sources and targets.

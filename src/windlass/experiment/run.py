@@ -19,7 +19,7 @@ from windlass.core.errors import DataError, RecipeError, TrainingError, Windlass
 from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
-from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise
+from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise, Recut, UnigramSampling
 from windlass.data.examples import Example, group
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
@@ -340,14 +340,17 @@ def _loaders(bundle: Bundle, train: Sequence[Example]) -> tuple[Callable[[int], 
 def _augmentation(bundle: Bundle) -> Augmentation | None:
     """What training does to the tokens of its examples, anew in every epoch."""
     options, sides = bundle.recipe.train, bundle.sides
-    source: list[BpeDropout | CharacterNoise] = []
-    target: list[BpeDropout] = []
+    source: list[Recut | CharacterNoise] = []
+    target: list[Recut] = []
     read, written = sides.source.vocabulary, sides.tokenizer if sides.target.written else None
     if options.character_noise and read is not None:
         source.append(CharacterNoise(read, options.character_noise))
     for vocabulary, changes in ((read, source), (written, target)):
-        if options.bpe_dropout and vocabulary is not None and vocabulary.options.tokens.kind == "bpe":
+        kind = None if vocabulary is None else vocabulary.options.tokens.kind
+        if vocabulary is not None and options.bpe_dropout and kind == "bpe":
             changes.append(BpeDropout(vocabulary, options.bpe_dropout))
+        if vocabulary is not None and options.unigram_sampling and kind == "unigram":
+            changes.append(UnigramSampling(vocabulary, options.unigram_sampling))
     return Augmentation(bundle.recipe.seed, source, target) if source or target else None
 
 

@@ -29,7 +29,7 @@ class ConvolutionOptions(Options):
     layers: int = Field(1, ge=1, le=100, description="number of layers")
     activation: Literal["relu", "tanh", "gated"] = Field("relu", description="the activation; gated: a GLU")
     connect: Literal["plain", "residual"] = Field("plain", description="connections around a layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer, before it is connected")
 
     @model_validator(mode="after")
     def _all_used(self) -> ConvolutionOptions:
@@ -69,8 +69,8 @@ class Convolutions(nn.Module):
         for number, convolutions in enumerate(self.layers):
             assert isinstance(convolutions, nn.ModuleList)
             y = torch.cat([self._convolve(one, x.transpose(1, 2)) for one in convolutions], dim=1).transpose(1, 2)
-            y = x + y if number and self.options.connect == "residual" else y
-            x = drop(y, self.options.dropout, self.training) * real
+            y = drop(y, self.options.dropout, self.training)
+            x = (x + y if number and self.options.connect == "residual" else y) * real
         return x
 
     def _convolve(self, convolution: nn.Module, x: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class StackOptions(Options):
     size: int = Field(256, ge=1, description="units per layer and direction")
     layers: int = Field(1, ge=1, le=100, description="number of layers")
     connect: Literal["plain", "residual", "highway"] = Field("plain", description="connections around a layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the output of every layer, before it is connected")
     locked: bool = Field(False, description="one dropout mask for all steps of a sequence (variational dropout)")
 
     @model_validator(mode="after")
@@ -168,7 +168,7 @@ class Stack(nn.Module):
                 last = tuple(torch.cat(pair, dim=-1) for pair in zip(last, last_back, strict=True))
             final.append(last)
             drop = state.masks[layer] if state and state.masks else self._mask(y)
-            x = self._drop(self.connect(layer, x, y), None if drop is None else drop[:, None])
+            x = self.connect(layer, x, self._drop(y, None if drop is None else drop[:, None]))
         return x, tuple(final)
 
     def _start(self, direction: int, layer: int, x: Tensor) -> CellState | None:
@@ -190,15 +190,14 @@ class Stack(nn.Module):
     def step(self, projected: Tensor, state: StackState) -> tuple[Tensor, StackState]:
         """Take one step, with an input that the first cell has projected; return the output (B, H)."""
         layers: list[CellState] = []
-        y = x = projected
+        x = projected
         for layer, cell in enumerate(self.cells):
             if layer:
                 projected = state.below[layer - 1](x)
                 projected = projected if cell.bias is None else projected + cell.bias
             now = cell.step(projected, state.layers[layer], state.products[layer])
             layers.append(now)
-            y = self.connect(layer, x, now[0])
-            x = self._drop(y, state.masks[layer] if state.masks else None)
+            x = self.connect(layer, x, self._drop(now[0], state.masks[layer] if state.masks else None))
         return x, StackState(tuple(layers), state.masks, state.products, state.below)
 
     @property

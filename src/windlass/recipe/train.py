@@ -206,6 +206,11 @@ class TrainOptions(Options):
     bpe_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of BPE merges left out, anew in every epoch (Provilkov et al. 2020)"
     )
+    unigram_sampling: float | None = Field(
+        None,
+        gt=0,
+        description="draw the subwords of unigram anew in every epoch, by their probability to this power (Kudo 2018)",
+    )
     character_noise: float = Field(
         0.0, ge=0, lt=1, description="share of source characters deleted, inserted, replaced or swapped in every epoch"
     )
@@ -255,12 +260,17 @@ class TrainOptions(Options):
             yield Needs(
                 ("source.tokens: bpe", "target.tokens: bpe"), f"{at}.bpe_dropout needs tokens: bpe on a side of text"
             )
+        if self.unigram_sampling:
+            yield Needs(
+                ("source.tokens: unigram", "target.tokens: unigram"),
+                f"{at}.unigram_sampling needs tokens: unigram on a side of text",
+            )
         if self.character_noise:
             yield Needs(
                 ("source.tokens: characters", "source.tokens: graphemes"),
                 f"{at}.character_noise needs a source text with tokens: characters or graphemes",
             )
-        for name in ("bpe_dropout", "character_noise"):
+        for name in ("bpe_dropout", "unigram_sampling", "character_noise"):
             if getattr(self, name):
                 yield Needs("source: text", f"{at}.{name} is for source: text, not <source>: leave it out")
                 yield Refuses("source.ngrams", f"{at}.{name} does not change n-grams: set source.ngrams: 0")

@@ -159,10 +159,10 @@ class _Forward:
     def _output(self, t: int, number: int, layer: Layer) -> None:
         y = self.tapes[number].h[t + 1]
         residual = self.decoder.residual and number
-        if residual:
-            y = y + self.out[number - 1][t]
         if layer.mask is not None:
             y = y * layer.mask[t if layer.mask.size(0) > 1 else 0]
+        if residual:
+            y = y + self.out[number - 1][t]
         if residual or layer.mask is not None:
             self.out[number][t].copy_(y)
 
@@ -283,9 +283,8 @@ class _Backward:
     def _step(self, t: int, number: int, dy: Tensor) -> Tensor:
         """Through one layer: the gradient of its input (B, H); the first layer's is not needed."""
         forward, tape, layer = self.forward, self.forward.tapes[number], self.forward.decoder.layers[number]
-        if layer.mask is not None:
-            dy = dy * layer.mask[t if layer.mask.size(0) > 1 else 0]
-        dr, direct, self.dc[number] = tape.step_backward(t, t, t + 1, dy + self.dh[number], self.dc[number])
+        dh = dy if layer.mask is None else dy * layer.mask[t if layer.mask.size(0) > 1 else 0]
+        dr, direct, self.dc[number] = tape.step_backward(t, t, t + 1, dh + self.dh[number], self.dc[number])
         self.dh[number] = self.weights.recur[number](dr)
         if direct is not None:
             self.dh[number] += direct
