@@ -5,6 +5,7 @@
     python benchmarks/claims.py --runs runs/claims --only tags --arms convolution
     python benchmarks/claims.py --runs runs/claims --seeds 1 2 3
     python benchmarks/claims.py --runs runs/claims --test                       score the same models on test, once
+    python benchmarks/claims.py --runs runs/claims --baselines                  only what the baselines score
 
 The task's own recipe, made shorter where the table below says so, on one thread. Pronunciation is that of three
 languages of SIGMORPHON 2020, by an LSTM with attention, for 15 epochs with dropout 0.1; scores are means over the
@@ -30,6 +31,8 @@ from translate import CONTEXTS, pair
 from windlass.comparing.candidates import Candidate, assign_groups
 from windlass.comparing.compare import run_all
 from windlass.data.trees import Tree
+from windlass.experiment.data import read_data, read_examples
+from windlass.experiment.run import baseline_metrics, choose_baseline, fit_sides
 from windlass.recipe import compose, setting
 
 LANGUAGES = ("geo", "gre", "lit")
@@ -396,6 +399,19 @@ def rows(name: str, claim: Claim, found: Any) -> list[dict[str, Any]]:
     return made
 
 
+def baselines(name: str, runs: Path) -> dict[str, Any]:
+    """What the best simple baseline on dev scores there and on test: means over the sets of data."""
+    claim, made = CLAIMS[name], []
+    for files in claim.files(runs):
+        recipe = compose(claim.task, None, [{"data": files.data}, *map(setting, claim.common)])
+        given = read_data(recipe)
+        best = choose_baseline(recipe, given, print, fit_sides(recipe, given.train))
+        test = read_examples(recipe, files.test).examples
+        made.append((best.name, *(baseline_metrics(best, claim.task, part) for part in (given.dev, test))))
+    means = [{m: fmean(each[part][m] for each in made) for m in made[0][part]} for part in (1, 2)]
+    return {"claim": name, "baseline": ", ".join(sorted({each[0] for each in made})), "dev": means[0], "test": means[1]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
@@ -405,8 +421,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score on test and write the result")
+    parser.add_argument("--baselines", action="store_true", help="score the baselines on dev and test; train nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.baselines:
+        beside = [baselines(name, options.runs) for name in options.only]
+        report("claims-baselines", {"rows": [*kept_rows("claims-baselines", beside, ("claim",)), *beside]})
+        return
     for name in options.only:
         before, claim = load(), CLAIMS[name]
         if options.arms:

@@ -52,7 +52,12 @@ def train(language: str, seed: int, runs: Path, settings: list[str]) -> dict[str
         "train": [str(root / "train" / f"{language}_train.tsv")],
         "dev": str(root / "dev" / f"{language}_dev.tsv"),
     }
-    own = {"seed": seed, "data": files, "source": {"normal_form": FORMS.get(language, "NFC")}}
+    own = {
+        "seed": seed,
+        "data": files,
+        "train": {"processes": 1},
+        "source": {"normal_form": FORMS.get(language, "NFC")},
+    }
     recipe = compose("pronounce", None, [own, *map(setting, settings)])
     before = load()
     outcome = run(recipe, read_data(recipe), out, Silent(), resume=(out / "training").is_dir())  # or stands finished

@@ -12,7 +12,7 @@ from windlass.core.marks import UNK
 from windlass.data.examples import Example, Place
 from windlass.data.sides.words import WordsOptions, WordsSource
 from windlass.experiment.data import as_data, fingerprint, read_data
-from windlass.experiment.run import _choose_baseline, _describe_unknown, check_folder, fit_sides, load_vectors
+from windlass.experiment.run import _describe_unknown, check_folder, choose_baseline, fit_sides, load_vectors
 from windlass.experiment.vectors import with_vectors
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import check_same_model, extend_bundle
@@ -185,7 +185,7 @@ def test_folders(tmp_path):
 
 def test_a_baseline_is_chosen_on_dev_and_never_holds_the_data(tmp_path):
     train = [("ab", "xy"), ("ba", "yx"), ("bbb", "yyy")] * 20
-    chosen = _choose_baseline(Recipe(), as_data(train, [("aab", "xxy")], Recipe()))
+    chosen = choose_baseline(Recipe(), as_data(train, [("aab", "xxy")], Recipe()))
     assert chosen.name == "letter by letter"
     save_baseline(tmp_path, chosen)
     assert load_baseline(tmp_path) == chosen

@@ -229,7 +229,7 @@ def run(
     else:
         if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
-        baseline = _choose_baseline(recipe, data, observer.note, sides)
+        baseline = choose_baseline(recipe, data, observer.note, sides)
     _open_folder(out, bundle, data, baseline, resume, device)
     if message := _describe_unknown(sides, data.dev):
         observer.note(message)
@@ -482,10 +482,15 @@ def _characters(texts: Sequence[Example]) -> int:
     return sum(len(e.target) for e in texts)
 
 
-def _choose_baseline(
+def choose_baseline(
     recipe: Recipe, data: Data, note: Note = lambda text: None, sides: Sides | None = None
 ) -> AnyBaseline:
-    """The baseline that does best on dev."""
+    """Return the baseline that does best on dev.
+
+    >>> from windlass.experiment.data import as_data
+    >>> choose_baseline(Recipe(), as_data([("a", "a"), ("b", "b"), ("c", "c")], [("d", "d")], Recipe())).name
+    'copy'
+    """
     task = _task_for(recipe.task, data.dev)
     dev = group(data.dev) if task.multi_reference else data.dev
     learned = (e for e in _sample(data.train) if sides is None or sides.target.can_learn(e.target))
