@@ -108,5 +108,5 @@ def test_self_attention_is_drawn_head_by_head(pairs, tmp_path):
     ran = windlass("explain", tmp_path / "model", "it is red", "--self-attention", "--out", tmp_path / "heads.json")
     assert ran.code == 0, ran.err
     tables = json.loads((tmp_path / "heads.json").read_text())
-    assert [table["title"] for table in tables] == ["layer 1, head 1", "layer 1, head 2"]
+    assert [table["title"] for table in tables] == ["encoder, layer 1, head 1", "encoder, layer 1, head 2"]
     assert tables[0]["source"] == tables[0]["target"] == ["it", "is", "red", "</s>"]

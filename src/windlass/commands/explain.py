@@ -40,7 +40,7 @@ def explain_command(
     beam: flags.BeamSize = None,
     search: flags.Search = None,
     inside: Annotated[
-        bool, typer.Option("--self-attention", help="draw the self-attention of the encoder instead")
+        bool, typer.Option("--self-attention", help="draw the self-attention of encoder and decoder instead")
     ] = False,
     gates: Annotated[
         bool, typer.Option("--gates", help="draw states and gates of recurrent units over the text instead")
@@ -77,12 +77,14 @@ def explain_command(
     attention is explained by integrated gradients.
     """
     from windlass.data.sides.document import DocumentSource
-    from windlass.explain.attention import draw, explain, self_attention, shown
+    from windlass.explain.attention import draw, explain, shown
     from windlass.explain.beam import beam_tree, draw_beam
     from windlass.explain.coloured import draw_rows
     from windlass.explain.gates import gate_rows, traces
     from windlass.explain.render import check_suffix, sheet
     from windlass.explain.saliency import attends, draw_saliency, saliency
+    from windlass.explain.selfattention import self_attention
+    from windlass.nn.recurrence import Stack
 
     (bundle,) = load_bundles(folder, None, device)
     check_suffix(out)
@@ -105,9 +107,7 @@ def explain_command(
         source = side.from_line(side.options, _file_or_text(text))
         text = shorten(text, 60)
     if inside:
-        if target is not None:
-            raise WindlassError("--self-attention is of the encoder, which reads no target: leave --target out")
-        sheet(self_attention(bundle, source), out)
+        sheet(self_attention(bundle, source, target), out)
     elif gates:
         draw_rows(gate_rows(traces(bundle, source, target), _numbers(units), layer), out, shorten(text, 90))
     elif by is not None:
@@ -123,9 +123,10 @@ def explain_command(
         say(f"written to {out}")
         return
     if bundle.task.language_model:
+        recurrent = any(isinstance(module, Stack) for module in bundle.model.modules())
         raise WindlassError(
-            "a language model has no source to attend to: use --gates or --saliency integrated, or windlass score "
-            f"{folder} FILE --json"
+            f"a language model has no source to attend to: use {'--gates' if recurrent else '--self-attention'} or "
+            f"--saliency integrated, or windlass score {folder} FILE --json"
         )
     options = None if search is None and beam is None else search_from_flags(bundle, search, size=beam)
     prediction = explain(bundle, source, target, options)

@@ -11,7 +11,6 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from windlass.core.errors import WindlassError
 from windlass.core.fitting import Gives, Needs, Offers, Refuses, Term
 from windlass.core.options import Options, Part, named
 from windlass.core.records import Batch, Memory, Padded
@@ -112,8 +111,8 @@ class Encoder(Part, nn.Module, ABC):
         return [table] if isinstance(table, Embedding) else []
 
     def self_attention(self, batch: Batch) -> tuple[Tensor, ...]:
-        """The self-attention of every layer (B, heads, S, S), if the encoder has any."""
-        raise WindlassError("there is no self-attention in this model's encoder")
+        """The self-attention of every layer (B, heads, S, S); of none if the encoder has no such layers."""
+        return ()
 
     def keep(self, parts: Collection[str]) -> None:
         """Keep these parts in the memory for the head; others may be dropped."""

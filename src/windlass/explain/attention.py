@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import torch
-
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.records import Prediction
@@ -40,30 +38,6 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
     if prediction.error:
         raise DataError(prediction.error)
     return replace(prediction, alternatives=())
-
-
-def self_attention(bundle: Bundle, text: Value) -> list[Heat]:
-    """Return the self-attention of an encoder on one text, a heatmap per layer and head.
-
-    >>> from windlass.data import Sides
-    >>> from windlass.recipe import Recipe
-    >>> bundle = Bundle.new(Recipe(model={"encoder": {"kind": "attention", "layers": 1}}), Sides.tiny())
-    >>> [heat.title for heat in self_attention(bundle, "ab")][:2]
-    ['layer 1, head 1', 'layer 1, head 2']
-    """
-    encoder, sides = bundle.model.encoder, bundle.sides
-    value = sides.read(text)
-    if sides.source.blank(value):
-        raise WindlassError("nothing to explain in a blank text")
-    batch = sides.collate([sides.encode(value)], [0]).to(bundle.device)
-    with torch.no_grad():
-        layers = encoder.eval().self_attention(batch)
-    pieces = sides.source.places(value).names
-    return [
-        Heat(weights.tolist(), pieces, pieces, f"layer {layer}, head {head}", "self-attention", ("source", "source"))
-        for layer, heads in enumerate(layers, 1)
-        for head, weights in enumerate(heads[0], 1)
-    ]
 
 
 def shown(bundle: Bundle, text: Value) -> Shown | None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.core.marks import EOS
+from windlass.core.records import Batch
 from windlass.data.examples import Value
 from windlass.data.running import chunk_of
 from windlass.explain.attention import explain
@@ -108,6 +109,20 @@ def traces(bundle: Bundle, text: Value, target: str | None = None) -> list[Trace
     return _some([trace for trace in found.values() if trace is not None])
 
 
+def language_batch(bundle: Bundle, text: str) -> Batch:
+    """A text for a language model to read whole: the step that would write the end has read the last token.
+
+    >>> from windlass.inference.likelihood import tiny_lm
+    >>> language_batch(tiny_lm(), "ab").target.values.shape
+    torch.Size([1, 3])
+    """
+    ids = bundle.sides.tokenizer.encode(text)
+    if not ids:
+        raise WindlassError("nothing to explain in a blank text")
+    values = torch.tensor([[*ids, EOS]])
+    return chunk_of(values, torch.ones_like(values) > 0, 0, values.size(1)).to(bundle.device)
+
+
 def language_traces(bundle: Bundle, text: str) -> list[Trace]:
     """`traces` of a language model.
 
@@ -115,15 +130,10 @@ def language_traces(bundle: Bundle, text: str) -> list[Trace]:
     >>> len(language_traces(tiny_lm(), "ab")[0].tokens)
     2
     """
-    tokenizer = bundle.sides.tokenizer
-    ids = tokenizer.encode(text)
-    if not ids:
-        raise WindlassError("nothing to explain in a blank text")
-    values = torch.tensor([[*ids, EOS]])  # the step that would write the end has read the last token
-    batch = chunk_of(values, torch.ones_like(values) > 0, 0, values.size(1)).to(bundle.device)
+    batch = language_batch(bundle, text)
     with torch.no_grad(), recorded(bundle.model.eval()) as steps:
         force_chunk(cast("TextHead", bundle.model.head), batch, None)
-    tokens = tuple(tokenizer.pieces(text))
+    tokens = tuple(bundle.sides.tokenizer.pieces(text))
     found = [_trace(name, each[1:], [[tokens]]) for name, each in steps.items()]  # the first reads the start mark
     return _some([trace for trace in found if trace is not None])
 

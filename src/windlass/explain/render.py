@@ -28,6 +28,10 @@ INK, GREY, COLOURS, SIGNED = "#1b2733", "#5b6875", "Blues", "RdBu"
 _NAMED = {" ": "␣", "\t": "⇥", "\n": "⏎", "": "∅", "</s>": "end", "<s>": "start", "<unk>": "unknown", "<pad>": "pad"}
 
 
+MARKS = ("end", "start", "unknown")
+"""How the labels of a heatmap call the marks."""
+
+
 @dataclass(frozen=True)
 class Heat:
     """One heatmap. If attention has one row more than there are output tokens, the last is that of the end mark.
@@ -191,11 +195,13 @@ def _draw(axes: Axes, panel: _Panel) -> None:
     axes.set_xticks([i + 0.5 for i in range(len(item.columns))], labels=list(item.columns))
     axes.set_yticks([i + 0.5 for i in range(len(item.rows))], labels=list(item.rows))
     axes.tick_params(length=0, labelsize=panel.size, pad=3, labelcolor=INK)
-    if panel.slanted:
-        axes.tick_params(axis="x", rotation=90)
+    short = all(len(name) == 1 for name in item.columns if name not in MARKS)
+    for tick in axes.get_xticklabels():
+        if panel.slanted and not (short and len(tick.get_text()) == 1):  # letters stand upright beside a long mark
+            tick.set_rotation(90)
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         tick.set_fontfamily(fonts.families(tick.get_text()))
-        if tick.get_text() in ("end", "start", "unknown"):
+        if tick.get_text() in MARKS:
             tick.set(color=GREY, fontstyle="italic")
     axes.spines[:].set_color("#c9d2da")
 

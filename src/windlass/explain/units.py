@@ -147,6 +147,8 @@ def follow(traced: Sequence[Trace], happening: Sequence[Events], best: int = 1) 
             chosen, held_out = (_correlation(states[part], value[part]) for part in (first, second))
             for unit in chosen.abs().argsort(descending=True, stable=True)[:best].tolist():
                 found.append(Found(event, layer, unit + 1, float(chosen[unit]), float(held_out[unit])))
+    if not layers:
+        raise WindlassError("this model has no recurrent layer, and so no units that follow a text")
     if not found:
         raise DataError("too little text: no event holds often enough in both halves; give more of it")
     by_event: dict[str, list[Found]] = {}

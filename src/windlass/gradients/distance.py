@@ -39,6 +39,7 @@ class Flow:
     output: tuple[float, ...]  # | d h_T / d h_t |, with the rest of the state at t held fixed
     state: tuple[float, ...] = ()  # | d h_T / d s_t |, of cells whose state s has more parts than h
     tokens: tuple[str, ...] = field(default=())
+    recurrent: bool = True  # else transformer layers: d y_T / d x_t
 
     @property
     def whole(self) -> tuple[float, ...]:
@@ -118,13 +119,13 @@ def model_distances(
         raise WindlassError(f"--truncate {truncate} has no use: {why}")
     found = distances(readings, truncate, clip)
     others = tuple(
-        Flow(name, _norms(jacobians, clip), (), tokens)
+        Flow(name, _norms(jacobians, clip), (), tokens, recurrent=False)
         for name, jacobians, tokens in (transformer_jacobians(bundle, text, target) if transformers else ())
         if len(jacobians) > 1
     )
     if not (flows := (*found.flows, *others)):
         raise WindlassError(ONE_STEP)
-    return Distances(flows, truncate, clip, bool(others), found.gated)
+    return Distances(flows, truncate, clip, found.gated)
 
 
 def _norms(jacobians: Sequence[torch.Tensor], clip: float | None) -> tuple[float, ...]:
@@ -149,7 +150,6 @@ class Distances(Result):
     flows: tuple[Flow, ...]
     truncate: int | None = None
     clip: float | None = None
-    transformers: bool = False  # whether some of them are transformer layers
     gated: bool = False  # whether all cells have gates
 
     def tables(self) -> list[Table]:
@@ -170,7 +170,9 @@ class Distances(Result):
             for k in chosen(most)
         ]
         title = "| d h_T / d h_t |, the largest singular value, by the distance T - t"
-        title += "\n(of transformer layers: of their last output with respect to their inputs)" * self.transformers
+        title += "\n(of transformer layers: of their last output with respect to their inputs)" * (
+            not all(f.recurrent for f in self.flows)
+        )
         headings = ("distance", *(("token",) if tokens else ()), *columns)
         return [Table(title, headings, rows, 2 if tokens else 1)]
 
@@ -225,6 +227,10 @@ class Distances(Result):
 
 def _say(flow: Flow, truncate: int | None) -> str:
     far = len(flow.whole) - 1 if truncate is None else min(truncate, len(flow.whole)) - 1
+    if not flow.recurrent:
+        left = number(flow.whole[far] / (flow.whole[0] or 1.0))
+        what = f"{counted(far, 'token')} back arrives {left} of what does at the last token"
+        return f"{flow.name} is a transformer: {what}. That depends on its attention, not on distance."
     near = flow.whole[1] or 1.0  # the state may have another scale than h
     exploded, vanished = flow.above(EXPLODED * near), flow.below(VANISHED * near)
     if exploded is not None:

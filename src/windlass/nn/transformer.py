@@ -116,14 +116,27 @@ class CausalAttention(MultiHead):
 
     def forward(self, x: Tensor, cached: CellState, view: View, turn: Rotation | None) -> tuple[Tensor, CellState]:
         """The next tokens (N, T, D) -> (N, T, D), and the keys and values (N, heads, C + T, d) with theirs."""
+        q, k, v = self._heads(x, cached, turn)
+        dropout = self.dropout if self.training else 0.0
+        context = F.scaled_dot_product_attention(q, k, v, view.mask, dropout, view.causal)
+        return self.out(context.transpose(1, 2).flatten(2)), (k, v)
+
+    def weights(self, x: Tensor, cached: CellState, view: View, turn: Rotation | None) -> Tensor:
+        """The attention (N, heads, T, C + T) of the next tokens over those before them and themselves."""
+        q, k, v = self._heads(x, cached, turn)
+        seen = view.mask
+        if view.causal:
+            seen = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=x.device).tril()
+        return attend(q, k, v, seen, 0.0)[1]
+
+    def _heads(self, x: Tensor, cached: CellState, turn: Rotation | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of the next tokens; keys and values of those before them and their own."""
         q, k, v = (split_heads(part, self.heads) for part in self.project(x).chunk(3, dim=-1))
         if turn is not None:
             q, k = turn(q), turn(k)
         if cached[0].size(2):
             k, v = torch.cat([cached[0], k], dim=2), torch.cat([cached[1], v], dim=2)
-        dropout = self.dropout if self.training else 0.0
-        context = F.scaled_dot_product_attention(q, k, v, view.mask, dropout, view.causal)
-        return self.out(context.transpose(1, 2).flatten(2)), (k, v)
+        return q, k, v
 
 
 class CrossAttention(nn.Module):
