@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from common import data, kept_rows, load, report
+from lm import fitting
 
 from windlass.bundle import Bundle
 from windlass.data.readers import read
@@ -42,11 +43,13 @@ def pair(part: str) -> str:
     return f"{root / (part + '.en.gz')},{root / (part + '.de.gz')}"
 
 
-def train(out: Path, context: str, minutes: float, settings: list[str]) -> dict[str, Any]:
+def train(out: Path, context: str, minutes: float, settings: list[str], fit: bool) -> dict[str, Any]:
     over = [{"data": {"train": [pair("train")], "dev": pair("val")}}, {"model": {"decoder": DECODERS[context]}}]
     recipe = compose("translate", None, [*over, {"train": {"minutes": minutes}}, *map(setting, settings)])
-    before = load()
-    outcome = run(recipe, read_data(recipe), out, RichProgress(), resume=(out / "training").is_dir())
+    before, given = load(), read_data(recipe)
+    if fit:
+        recipe = fitting(recipe, minutes, given)
+    outcome = run(recipe, given, out, RichProgress(), resume=(out / "training").is_dir())
     parameters = sum(p.numel() for p in outcome.bundle.model.parameters())
     return {
         "context": context,
@@ -71,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for the models")
     parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--fit", action="store_true", help="as many epochs as fit into the minutes")
     parser.add_argument("--contexts", nargs="+", default=["transformer"], choices=list(DECODERS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
@@ -80,7 +84,7 @@ def main() -> None:
     rows = []
     for context in options.contexts:
         out = options.runs / context
-        row = train(out, context, options.minutes, options.settings) | {"settings": options.settings}
+        row = train(out, context, options.minutes, options.settings, options.fit) | {"settings": options.settings}
         if options.test:
             row["test"] = score(out)
         rows.append(row)

@@ -56,15 +56,19 @@ def mlstm(cell, heads, x, bound=1.0):
             key = k[own] / np.sqrt(d)
             C[a] = sigmoid(f[a]) * C[a] + exp(i[a]) * np.outer(v[own], key)
             n[a] = sigmoid(f[a]) * n[a] + exp(i[a]) * key
-            h[own] = sigmoid(o[own]) * (C[a] @ q[own]) / max(abs(n[a] @ q[own]), bound)
+            read = (C[a] @ q[own]) / max(abs(n[a] @ q[own]), bound)
+            if cell.scale is not None:
+                read = (read - read.mean()) / np.sqrt(read.var() + 1e-5) * cell.scale.detach().numpy()[own]
+            h[own] = sigmoid(o[own]) * read
         outputs.append(h)
     return np.array(outputs)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
+@pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("by_steps", [False, True])
-def test_mlstm_writes_and_reads_a_matrix_as_published(heads, by_steps):
-    cell = made(kind="mlstm", heads=heads)
+def test_mlstm_writes_and_reads_a_matrix_as_published(heads, norm, by_steps):
+    cell = made(kind="mlstm", heads=heads, norm=norm)
     with fast.disabled() if by_steps else torch.no_grad():
         outputs = run(cell, torch.from_numpy(X))[0].detach()
     for row in range(B):
@@ -76,6 +80,19 @@ def test_mlstm_writes_and_reads_a_matrix_as_published(heads, by_steps):
 def test_mlstm_refuses_heads_that_cannot_share_its_units():
     with pytest.raises(RecipeError, match="4 heads"):
         TypeAdapter(CellOptions).validate_python({"kind": "mlstm", "heads": 4}).build(I, H)
+    with pytest.raises(RecipeError, match="2 units and more"):
+        TypeAdapter(CellOptions).validate_python({"kind": "mlstm", "heads": H}).build(I, H)
+
+
+def test_what_an_mlstm_reads_has_no_bound_and_its_norm_gives_it_one():
+    torch.manual_seed(1)
+    x, most = torch.randn(8, 200, I), {}
+    for norm in (False, True):
+        cell = TypeAdapter(CellOptions).validate_python({"kind": "mlstm", "heads": 2, "norm": norm}).build(I, H)
+        cell.weight_x.data = 3 * torch.randn(cell.weight_x.shape, generator=torch.Generator().manual_seed(2))
+        most[norm] = run(cell, x)[0].abs().max().item()
+    assert most[True] < (H // 2) ** 0.5  # the largest number of a normalised head
+    assert most[False] > 10
 
 
 @pytest.mark.parametrize("kind", ["slstm", "mlstm"])

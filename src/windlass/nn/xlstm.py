@@ -1,8 +1,8 @@
 """The cells of xLSTM (Beck et al. 2024), with exponential gates: sLSTM, which mixes its units, and mLSTM, which is
 parallel.
 
-The blocks around them in the paper (norms, convolutions, wider projections) are not part of the cells; a stack connects
-layers with `connect: residual`.
+Of the blocks around them in the paper, the norm of an mLSTM's heads is part of the cell; convolutions and wider
+projections are not. A stack connects layers with `connect: residual`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Self, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.errors import RecipeError
@@ -83,10 +83,11 @@ class MLSTM(ParallelCell):
     """The mLSTM of xLSTM (Beck et al. 2024): a matrix as memory, written and read by keys, values and queries.
 
     q, v = W x + b    k = (W_k x + b_k) / sqrt(d)    i = exp(w_i x + b_i)    f, o = sigmoid(W x + b)
-    C' = f C + i k v'    n' = f n + i k              h' = o * (q' C') / max(|q' n'|, 1)
+    C' = f C + i k v'    n' = f n + i k              h' = o * norm((q' C') / max(|q' n'|, 1))
 
     Every head of d units has a matrix C, d x d, and one gate i and f. C and n are held divided by exp(m), as published,
-    with m' = max(log f + m, log i), so that nothing overflows.
+    with m' = max(log f + m, log i), so that nothing overflows. What is read has no bound, as q' n' may be small where
+    q' C' is not: a layer norm of every head, which the authors' blocks have behind the cell, keeps stacks trainable.
 
     >>> cell = MLSTM.Options(heads=2).build(3, 8)
     >>> state = cell.step(cell.project(torch.zeros(2, 3)), cell.zero_state(2, torch.zeros(1)))
@@ -102,11 +103,12 @@ class MLSTM(ParallelCell):
         stateful: ClassVar[bool] = False  # a summary is no matrix
         kind: Literal["mlstm"] = "mlstm"
         heads: int = Field(4, ge=1, description="heads, each with its matrix; they share the units of the layer")
+        norm: bool = Field(True, description="layer norm of what every head reads, before the output gate")
 
         @classmethod
         def tiny(cls) -> tuple[Self, ...]:
-            """One head and several."""
-            return cls(heads=1), cls(heads=2)
+            """One head and several, with and without their norm."""
+            return cls(heads=1), cls(heads=2, norm=False)
 
     def __init__(self, input_size: int, size: int, options: Options):
         if size % options.heads:
@@ -114,10 +116,13 @@ class MLSTM(ParallelCell):
                 f"an mLSTM of {size} units cannot be shared among {options.heads} heads: change cell.heads or size"
             )
         self.heads, self.width = options.heads, size // options.heads
+        if options.norm and self.width == 1:
+            raise RecipeError(f"the norm of an mLSTM's heads needs 2 units and more in each: lower cell.heads ({size})")
         super().__init__(input_size, size, [size] * 4 + [options.heads] * 2)  # q, k, v, o, i, f
         self.parts = self.width + 3
         assert self.bias is not None
         self.bias.data[-self.heads :] = torch.linspace(3.0, 6.0, self.heads)
+        self.scale = nn.Parameter(torch.ones(size)) if options.norm else None
 
     def _gates(self, projected: Tensor) -> tuple[Tensor, ...]:
         """q, k and v (..., N, d), o (..., H), log i and log f (..., N)."""
@@ -135,7 +140,7 @@ class MLSTM(ParallelCell):
         return h, *rows, n.flatten(1), m[..., None].expand_as(n).flatten(1)
 
     def step(self, projected: Tensor, state: CellState, products: Products = None) -> CellState:
-        """C' = f C + i k v', h' = o * (q' C') / max(|q' n'|, 1)."""
+        """C' = f C + i k v', h' = o * norm((q' C') / max(|q' n'|, 1))."""
         q, k, v, o, log_i, log_f = self._gates(projected)
         memory, n, m = self._unpack(state)
         # The values do not depend on m, so no gradient needs to go through it.
@@ -145,7 +150,13 @@ class MLSTM(ParallelCell):
         memory = f[..., None] * memory + (i * k)[..., None] * v[..., None, :]
         read = (q[..., None, :] @ memory).squeeze(-2)
         norm = torch.maximum((q * n).sum(-1).abs(), torch.exp(-m_new))
-        return self._pack(o * (read / norm[..., None]).flatten(1), memory, n, m_new)
+        return self._pack(self._output(o, read / norm[..., None]), memory, n, m_new)
+
+    def _output(self, o: Tensor, read: Tensor) -> Tensor:
+        """o * norm(read) with what the heads read (..., N, d): (..., H)."""
+        if self.scale is None:
+            return o * read.flatten(-2)
+        return o * self.scale * F.layer_norm(read, (self.width,)).flatten(-2)
 
     def gates(self, projected: Tensor, state: CellState, products: Products = None) -> dict[str, Tensor]:
         """f, the same for all units of a head, and o; i = exp(...) has no bound."""
@@ -162,7 +173,7 @@ class MLSTM(ParallelCell):
         for chunk in zip(*parts, strict=True):
             read, carried = _chunk(chunk, carried)
             outputs.append(read)
-        h = o * torch.cat(outputs, 2).movedim(2, 0).flatten(2)
+        h = self._output(o, torch.cat(outputs, 2).movedim(2, 0))
         last = self._pack(self.last_output(h, state[0], real), *carried)
         if real is not None:  # m of an empty row may differ within a head, as it came
             last = tuple(torch.where(real.any(0), new, old) for new, old in zip(last, state, strict=True))
