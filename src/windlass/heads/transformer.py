@@ -49,7 +49,7 @@ class TransformerDecoder(TextHead):
     x_t = e(y_{t-1}) + position_t        x = layers(x, memory)        p(y_t) = softmax(V x_t + b)
 
     norm after:     x = norm(x + f(x)) for every sublayer f                            (Vaswani et al. 2017)
-    norm before:    x = x + f(norm(x)), and a norm behind the last layer               (Xiong et al. 2020)
+    norm before:    x = x + f(norm(x)), and a norm after the last layer                (Xiong et al. 2020)
     rotary:         no position_t: queries and keys are turned by their place          (Su et al. 2021)
     window:         a token sees itself and as many before it: a context that moves along a running text
     context none:   no attention over a memory: a language model
