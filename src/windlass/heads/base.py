@@ -61,6 +61,11 @@ class Head(nn.Module, ABC):
     limits_targets: ClassVar[bool] = False
     """Whether a target can be too long for its input; it is then left out of the loss."""
 
+    @property
+    def output_blocks(self) -> int:
+        """Blocks of the output layer, one after the other, each with a row for every output."""
+        return 1
+
     def too_long(self, batch: Batch, places: Tensor) -> Tensor:
         """Which targets (B,) are too long for memories of the given numbers of places (B,)."""
         return torch.zeros_like(places, dtype=torch.bool)

@@ -92,6 +92,11 @@ class CtcHead(Head):
         self.frames, self.vocabulary = options.frames or 1, vocabulary
         self.output = mlp(memory_size, options.hidden, vocabulary * self.frames, options.dropout)
 
+    @property
+    def output_blocks(self) -> int:
+        """One for every frame of a place."""
+        return self.frames
+
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor]:
         """Log probabilities (B, S * frames, V) of tokens and the blank, and how many frames of each row are real (B,).
 
