@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from toy import SMALL, strings
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
 from windlass.experiment.run import fit_sides
-from windlass.recipe import compose
+from windlass.inference.predict import score
+from windlass.recipe import compose, setting
 from windlass.training.finetune import extend_bundle
 
 WORDS = strings("abc", 2, 5)
@@ -66,20 +68,51 @@ def test_new_target_symbols_do_not_change_what_a_model_predicts(kind):
     assert kept == [list(p.answer.tokens) for p in before]
 
 
-@pytest.mark.parametrize("hidden", [(), (4,)], ids=["no hidden layer", "a hidden layer"])
-def test_every_frame_of_ctc_keeps_the_outputs_of_its_old_symbols(hidden):
-    recipe = compose(
-        "pronounce", None, [{"model": {"head": {"kind": "ctc", "frames": 3, "hidden": hidden, "dropout": 0.0}}}]
-    )
-    known, more = ([Example(s, (t,), None, Place("x", 1))] for s, t in (("ab", "x y"), ("ab", "x q y r")))
-    base = Bundle.new(recipe, fit_sides(recipe, known))
-    torch.nn.init.normal_(base.model.head.output[-1].weight)  # not as the seed of the recipe draws them
-    grown = extend_bundle(base, recipe, more, lambda _: None)
-    old, new = base.model.head, grown.model.head
-    assert new.vocabulary == old.vocabulary + 2
-    states = torch.randn(2, 5, old.output[0].in_features)
-    before, after = (head.output(states).unflatten(2, (3, -1)) for head in (old, new))
-    assert torch.allclose(after[..., : old.vocabulary], before, atol=1e-6)
-    rows = new.output[-1].weight.unflatten(0, (3, -1))
-    fresh, copied = rows[:, old.vocabulary :].flatten(0, 1), old.output[-1].weight
-    assert not (fresh[:, None] == copied).all(-1).any()  # fresh rows, and not those of other symbols
+CTC = {"model.tie": "none", "model.encoder.size": 16}
+GROWN: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "recurrent": ("text", TEXT, {"model.tie": "none"}),
+    "recurrent, tied": ("text", TEXT, {"model.tie": "target"}),
+    "recurrent, one table": ("text", TEXT, {"vocabulary": "joint", "model.tie": "all"}),
+    "transformer": ("text", TEXT, {"model.decoder": "transformer", "model.tie": "none"}),
+    "transformer, tied": ("text", TEXT, {"model.decoder": "transformer", "model.tie": "target"}),
+    "ctc": ("text", TEXT, CTC | {"model.head": {"kind": "ctc", "frames": 1}}),
+    "ctc, two frames": ("text", TEXT, CTC | {"model.head": {"kind": "ctc", "frames": 2}}),
+    "ctc, three frames, hidden": ("text", TEXT, CTC | {"model.head": {"kind": "ctc", "frames": 3, "hidden": [4]}}),
+    "softmax tags": ("tag", TAGS, {"model.head.output": "softmax"}),
+    "crf tags": ("tag", TAGS, {"model.head.output": "crf"}),
+    "label": ("classify", LABEL, {}),
+    "labels": ("multilabel", LABELS, {}),
+}
+
+
+@pytest.mark.parametrize("kind", GROWN)
+def test_the_outputs_of_old_target_symbols_keep_their_logits(kind):
+    task, (known, new), settings = GROWN[kind]
+    recipe = compose(task, None, [setting(f"{name}={json.dumps(value)}") for name, value in settings.items()])
+    base = Bundle.new(recipe, fit_sides(recipe, _examples(known)))
+    for parameter in base.model.parameters():  # not as the seed of the recipe draws them
+        torch.nn.init.normal_(parameter, std=0.3)
+    grown = extend_bundle(base, recipe, _examples(new), lambda _: None)
+    old, more = len(base.sides.target), len(grown.sides.target)
+    assert more > old
+    before, after = _logits(base, known[:1], old), _logits(grown, known[:1], more)
+    assert before.shape[:-1] == after.shape[:-1]
+    assert torch.allclose(after[..., :old], before, atol=1e-5)
+    assert not (after[..., old:, None] == before[..., None, :]).any()  # new rows, and not those of other symbols
+
+
+def _examples(pairs: Any) -> list[Example]:
+    return [
+        Example(source, (target if isinstance(target, str) else " ".join(target),), None, Place("x", n))
+        for n, (source, target) in enumerate(pairs)
+    ]
+
+
+def _logits(bundle: Bundle, pairs: Any, outputs: int) -> torch.Tensor:
+    """What the output layer gives for the first pair, with the outputs of every frame in a row of its own."""
+    seen: list[torch.Tensor] = []
+    layer = bundle.model.head.output
+    hook = layer.register_forward_hook(lambda _, __, logits: seen.append(logits.detach()))
+    score(bundle, [(e.source, e.target) for e in _examples(pairs)])
+    hook.remove()
+    return seen[0].unflatten(-1, (-1, outputs))
