@@ -11,10 +11,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
+from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
 from windlass.nn.embedding import Embedding
 
@@ -65,6 +66,12 @@ class Head(nn.Module, ABC):
     def output_blocks(self) -> int:
         """Blocks of the output layer, one after the other, each with a row for every output."""
         return 1
+
+    @classmethod
+    def check_search(cls, options: SearchOptions) -> None:
+        """Refuse a search that this head cannot do."""
+        if not cls.searches:
+            raise RecipeError("search options have no use: this model writes no text; leave them out")
 
     def too_long(self, batch: Batch, places: Tensor) -> Tensor:
         """Which targets (B,) are too long for memories of the given numbers of places (B,)."""

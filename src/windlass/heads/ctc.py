@@ -15,7 +15,7 @@ from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
-from windlass.decoding.options import Beam, Greedy
+from windlass.decoding.options import Beam, Greedy, SearchOptions
 from windlass.decoding.search import SearchRequest, length_limits
 from windlass.heads.base import Head, LossOptions, Wiring, gold, mlp
 from windlass.heads.rerank import rerank
@@ -92,6 +92,12 @@ class CtcHead(Head):
         self.frames, self.vocabulary = options.frames or 1, vocabulary
         self.output = mlp(memory_size, options.hidden, vocabulary * self.frames, options.dropout)
 
+    @classmethod
+    def check_search(cls, options: SearchOptions) -> None:
+        """Greedy search or a beam, ranked by probability."""
+        if not isinstance(options, Beam | Greedy) or options.block_ngrams or getattr(options, "length_penalty", 0):
+            raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
+
     @property
     def output_blocks(self) -> int:
         """One for every frame of a place."""
@@ -151,8 +157,8 @@ class CtcHead(Head):
         probabilities frame by frame would favour outputs of none of them.
         """
         options = request.options or Beam(length_penalty=0)
-        if not isinstance(options, Beam | Greedy) or options.block_ngrams or getattr(options, "length_penalty", 0):
-            raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
+        cls.check_search(options)
+        assert isinstance(options, Beam | Greedy)
         width = options.width(request.nbest)
         return rerank(members, [_searched(member, options, width) for member in members], request.nbest)
 

@@ -35,7 +35,7 @@ class Evaluation:
 def evaluate(
     bundles: Sequence[Bundle],
     examples: Sequence[Example],
-    options: SearchOptions | None = None,
+    options: SearchOptions | Sequence[SearchOptions] | None = None,
     rows: int = ROWS,
     dynamic: float | None = None,
 ) -> Evaluation:
