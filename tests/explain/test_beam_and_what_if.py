@@ -140,6 +140,9 @@ def test_the_command_shows_all_of_it(tmp_path):
     assert out.read_text(encoding="utf-8").count("<table") == 2
     (tmp_path / "a.csv").write_text("1,0,0,0,0\n")
     assert windlass("explain", model, "keba", "--impose", tmp_path / "a.csv", "--out", out).code == 0
+    out = out.with_suffix(".json")
+    assert windlass("explain", model, "kebake", "--replace", "k=b", "--out", out).code == 0
+    assert [p["places"]["names"][:6] for p in json.loads(out.read_text())] == [list("kebake"), list("bebabe")]
     assert "no 'x' in the input" in refused("explain", model, "keba", "--replace", "x=y", "--out", out)
     assert "--target" in refused("explain", model, "keba", "--prefix", "b", "--target", "b", "--out", out)
     assert "never writes 'q'" in refused("explain", model, "keba", "--prefix", "q", "--out", out)
