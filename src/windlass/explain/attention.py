@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, WindlassError
+from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
@@ -28,6 +28,8 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
     >>> len(prediction.attention), prediction.places.names
     (3, ('a', 'b', '</s>'))
     """
+    if bundle.task.language_model:
+        raise RecipeError("a language model has no source to attend to: use saliency or gates, or score")
     if bundle.sides.source.blank(bundle.sides.read(text)):
         raise WindlassError("nothing to explain in a blank text")
     if target is not None and not target.strip():

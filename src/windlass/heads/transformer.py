@@ -133,7 +133,9 @@ class TransformerDecoder(TextHead):
                     f"and {at}.positions: rotary",
                 )
             if self.copying:
-                yield from copying_terms(at)
+                yield from copying_terms(
+                    at, f"with model.encoder: <model.encoder> set {at}.copying: false, or {at}.kind: recurrent"
+                )
 
     options: Options
     owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
