@@ -1,8 +1,9 @@
-"""Ensembles of a decoder and CTC on the command line."""
+"""Ensembles of a decoder and CTC on the command line, and scores by CTC."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,23 @@ def test_an_option_that_a_member_cannot_do_is_refused_with_its_name(folders):
         said = refused(*command, "--length-penalty", "0.5")
         assert f"{ctc}: a CTC model searches by greedy or by beam" in said
     assert "a CTC model searches" in refused("predict", ctc, words, "--search", "sample")
+
+
+def test_score_goes_on_after_an_output_that_does_not_fit_and_names_what_the_model_never_writes(folders, tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("cab\tabc\na\tabcabc\nab\tb\nab\tbq\n")
+    ran = windlass("score", folders[1], file)
+    assert ran.code == 0
+    scores = [float(line.split("\t")[0]) for line in ran.out.splitlines()]
+    assert scores[1] == -math.inf
+    assert all(-math.inf < one < 0 for n, one in enumerate(scores) if n != 1)
+    assert f"{file}:2: the output has more tokens than its input has frames" in ran.err
+    assert f"{file}:4: the model never writes 'q': read as unknown" in ran.err
+    rows = [json.loads(line) for line in windlass("score", folders[1], file, "--json").out.splitlines()]
+    assert (rows[1]["score"], rows[1]["confidence"], rows[1]["text"]) == (None, 0.0, "abcabc")
+    assert [row["score"] for row in rows if row is not rows[1]] == pytest.approx(
+        [one for n, one in enumerate(scores) if n != 1], abs=1e-3
+    )
+    out = tmp_path / "x.png"
+    assert "does not fit into" in refused("explain", folders[1], "a", "--target", "abcabc", "--out", out)
+    assert "frames" not in windlass("score", folders[0], file).err

@@ -36,7 +36,10 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
         raise WindlassError("nothing to explain in a blank target")
     if target is not None and search is not None:
         raise WindlassError("search options have no use where the target is given: leave one of them out")
-    prediction = score(bundle, [(text, target)])[0] if target is not None else predict([bundle], [text], search)[0]
+    if target is not None:
+        (prediction,) = score(bundle, [(text, target)], refuse=True)
+    else:
+        (prediction,) = predict([bundle], [text], search)
     if prediction.error:
         raise DataError(prediction.error)
     return replace(prediction, alternatives=())

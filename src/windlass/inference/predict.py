@@ -12,16 +12,16 @@ from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, NotFiniteError, RecipeError
-from windlass.core.marks import UNK
+from windlass.core.marks import EOS, UNK
 from windlass.core.options import Options
-from windlass.core.records import Hypothesis, Member, Prediction
+from windlass.core.records import Batch, Hypothesis, Member, Memory, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
 from windlass.data.sides import Sides
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import Considered, SearchRequest
-from windlass.heads.base import ensemble_mean
+from windlass.heads.base import Head, ensemble_mean, gold
 from windlass.heads.rerank import best_hypotheses
 from windlass.heads.text import TextHead
 from windlass.inference.likelihood import score_texts
@@ -136,8 +136,10 @@ def _with_features(bundles: Sequence[Bundle], texts: Sequence[Value]) -> tuple[l
     return found, failed
 
 
-def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:
+def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]], refuse: bool = False) -> list[Prediction]:
     """Score given targets by forced decoding, with the attention.
+
+    A target that does not fit into the frames of its input, by CTC, has a score of -inf, or is refused.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -155,11 +157,25 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
-            hypotheses = bundle.model.head.force(member.memory, moved)
+            head = bundle.model.head
+            hypotheses = head.force(member.memory, moved) if refuse else _forced(head, member.memory, moved)
         made = _predictions(bundle, [inputs[row] for row in rows], [member], [[h] for h in hypotheses])
         for row, prediction in zip(rows, made, strict=True):
             predictions[row] = prediction
     return predictions
+
+
+def _forced(head: Head, memory: Memory, batch: Batch) -> list[Hypothesis]:
+    """The targets of a batch; those that the head cannot write have no probability and no attention."""
+    too_long = head.too_long(batch, memory.mask.sum(1))
+    if not head.limits_targets or not bool(too_long.any()):
+        return head.force(memory, batch)
+    fits = (~too_long).nonzero().squeeze(1)
+    forced = iter(head.force(memory.select(fits), batch.select(fits)) if len(fits) else [])
+    target = gold(batch)
+    ids = [tuple(own[mask & (own != EOS)].tolist()) for own, mask in zip(target.values, target.mask, strict=True)]
+    none = (Hypothesis(own, -math.inf, (), total=-math.inf) for own in ids)
+    return [nothing if cut else next(forced) for cut, nothing in zip(too_long.tolist(), none, strict=True)]
 
 
 def _predictions(
