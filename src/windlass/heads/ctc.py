@@ -101,7 +101,8 @@ class CtcHead(Head):
         Traceback (most recent call last):
         windlass.core.errors.RecipeError: a CTC model searches by greedy or by beam, without block_ngrams, ...
         """
-        penalised = isinstance(options, Beam) and options.length_penalty and "length_penalty" in options.model_fields_set
+        given = options.model_fields_set
+        penalised = isinstance(options, Beam) and options.length_penalty and "length_penalty" in given
         if not isinstance(options, Beam | Greedy) or options.block_ngrams or penalised:
             raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
 
