@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from command import refused, windlass
+from task_models import CTC, task_model
 from windlass.bundle import Bundle
 from windlass.data import Sides
 from windlass.experiment.data import sides_of
@@ -86,3 +87,10 @@ def test_every_task_can_be_described(task):
     assert all(facts[name] for name in ("source", "target", "encoder", "head"))
     assert (facts["labels"] is not None) == (TASKS[task].target in ("label", "labels", "tags"))
     json.dumps(facts)
+
+
+def test_info_tells_the_frames_of_ctc(tmp_path):
+    bundle, _ = task_model("pronounce", **CTC)
+    bundle.save(tmp_path / "model")
+    assert describe(bundle)["head"] == "ctc, 4 frames per place"
+    assert "ctc, 4 frames per place" in windlass("info", tmp_path / "model").out

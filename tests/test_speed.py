@@ -126,6 +126,14 @@ def test_bench_measures_a_model_in_8_bits_in_8_bits_alone(small):
     assert {f.numbers for f in bench(Bundle.load(small), WORDS, (1,), 0.01)} == {"int8"}
 
 
+def test_bench_tells_the_size_of_the_weights_as_they_are_saved(tiny_model, small):
+    for folder in (tiny_model, small):
+        ran = windlass("bench", folder, "--batch", "1", "--seconds", "0.01", "--json")
+        saved = (folder / "weights.safetensors").stat().st_size / (1 << 20)
+        assert json.loads(ran.out)["weights_mb"] == pytest.approx(saved, abs=0.03)
+    assert Bundle.load(small).weight_bytes < Bundle.load(tiny_model).weight_bytes / 2
+
+
 def test_latencies_are_quantiles_and_rates_are_shares():
     figure = Measurement("int8", "greedy", 2, 8, 4.0, 40, (0.5, 0.5, 1.0, 2.0))
     assert (figure.per_second, figure.tokens_per_second) == (2.0, 10.0)

@@ -72,6 +72,12 @@ class Bundle:
         """The device of the weights."""
         return next(self.model.parameters()).device
 
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights as they are saved: in 8 bits, if they are quantised."""
+        tensors = quantise(weights(self.model)) if self.int8 else weights(self.model)
+        return sum(tensor.nbytes for tensor in tensors.values())
+
     def encode(self, batch: Batch) -> Memory:
         """Encode inputs for inference."""
         return self.model.infer(batch, self.int8)

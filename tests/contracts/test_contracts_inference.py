@@ -18,6 +18,14 @@ from windlass.nn.fast.int8 import Int8Weight, QuantisedMatrix
 from windlass.nn.fast.packed import pack
 
 every = pytest.mark.parametrize("name", VARIANTS)
+
+
+@pytest.fixture(autouse=True)
+def small_weights_too(monkeypatch):
+    """Tiny models are multiplied in 8 bits here, as large ones are."""
+    monkeypatch.setattr(int8, "SMALLEST", 1)
+
+
 eight_bits = pytest.mark.skipif(not int8.levels(), reason="no 8-bit products on this machine")
 TOKENS = [[BOS] * 6, [4, 5, 6, 7, 8, 1], [8, 8, 3, 4, 1, 6]]
 
@@ -65,6 +73,15 @@ def test_the_inference_form_takes_the_same_steps_in_float32_with_one_row_and_wit
         one, given = memory.select(row), batch().select(row)
         steps = [h.step(torch.tensor([4]), *reversed(h.begin(one, given))) for h in (m.head, fast.inference(m.head))]
         assert torch.allclose(steps[0][0], steps[1][0], atol=1e-4, rtol=1e-4)
+
+
+@eight_bits
+def test_only_weights_that_gain_by_it_are_multiplied_in_8_bits(monkeypatch):
+    monkeypatch.setattr(int8, "SMALLEST", 2**17)
+    narrow, wide = torch.randn(384, 128), torch.randn(1024, 128)
+    assert not isinstance(packed.pack(narrow, int8=True), Int8Weight)
+    assert isinstance(packed.pack(wide, int8=True), Int8Weight)
+    assert isinstance(packed.pack(narrow, int8=True, bounded=True), Int8Weight)  # no scale to find
 
 
 @every

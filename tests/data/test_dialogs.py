@@ -93,6 +93,7 @@ def test_no_dialog_is_in_train_and_dev(tmp_path):
         ("translate", "lead=3", "lead: 3 is for summaries"),
         ("lm", "search.unknown=false", "never writes the unknown mark"),
         ("reply", "model.decoder.context=attention", "set context: hierarchical"),
+        ("reply", "model.decoder={kind: transformer, copying: true}", r"set model\.decoder\.copying: false"),
         ("summarise", "model.decoder.context=hierarchical", "set encoder: hierarchical"),
     ],
 )

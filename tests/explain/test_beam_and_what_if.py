@@ -13,6 +13,7 @@ from task_models import CTC, task_model
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, WindlassError
 from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.explain.attention import explain
 from windlass.explain.beam import beam_tree, draw_beam
 from windlass.explain.what_if import read_matrix, what_if, with_attention
 from windlass.inference.predict import predict, score
@@ -97,6 +98,17 @@ def test_attention_that_is_no_distribution_over_the_input_is_refused(bundle, row
         with_attention(bundle, "keba", rows)
     with pytest.raises(WindlassError, match="no attention to replace"):
         with_attention(Bundle.load(BUNDLES / "prefix"), "ab", [[1.0]])
+    layers = {"kind": "transformer", "size": 8, "heads": 2, "layers": 1, "embedding": {"kind": "learned", "size": 8}}
+    transformer, value = task_model("pronounce", model={"decoder": layers})
+    with pytest.raises(WindlassError, match="only that of a recurrent decoder"):
+        with_attention(transformer, value, [[1.0]])
+
+
+def test_a_language_model_has_no_source_to_explain():
+    model = Bundle.load(BUNDLES / "lm")
+    for asked in (lambda: explain(model, "abc"), lambda: beam_tree(model, "abc"), lambda: what_if(model, "abc", "ab")):
+        with pytest.raises(WindlassError, match="a language model has no source"):
+            asked()
 
 
 def test_matrices_are_read_from_every_form(tmp_path):
@@ -140,6 +152,9 @@ def test_the_command_shows_all_of_it(tmp_path):
     assert out.read_text(encoding="utf-8").count("<table") == 2
     (tmp_path / "a.csv").write_text("1,0,0,0,0\n")
     assert windlass("explain", model, "keba", "--impose", tmp_path / "a.csv", "--out", out).code == 0
+    out = out.with_suffix(".json")
+    assert windlass("explain", model, "kebake", "--replace", "k=b", "--out", out).code == 0
+    assert [p["places"]["names"][:6] for p in json.loads(out.read_text())] == [list("kebake"), list("bebabe")]
     assert "no 'x' in the input" in refused("explain", model, "keba", "--replace", "x=y", "--out", out)
     assert "--target" in refused("explain", model, "keba", "--prefix", "b", "--target", "b", "--out", out)
     assert "never writes 'q'" in refused("explain", model, "keba", "--prefix", "q", "--out", out)

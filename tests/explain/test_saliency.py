@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from command import refused, windlass
 from task_models import CTC, task_model
 from windlass.bundle import Bundle
-from windlass.core.records import Answer, Places, Prediction
+from windlass.core.records import Answer, Places, Prediction, TextAnswer
 from windlass.explain.saliency import Saliency, draw_saliency, saliency
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
@@ -123,3 +124,16 @@ def test_the_command_draws_it_when_asked_and_where_there_is_no_attention(tmp_pat
     assert "integrated or gradient" in refused("explain", BUNDLES / "prefix", "ab", "--saliency", "x", "--out", out)
     two = refused("explain", BUNDLES / "prefix", "ab", "--saliency", "gradient", "--gates", "--out", out)
     assert "one at a time" in two
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".html", ".json"])
+@pytest.mark.parametrize("target", ["ab", "a"])
+def test_a_text_by_ctc_has_one_line_over_a_recording(tmp_path, suffix, target):
+    spectrogram = np.random.default_rng(1).normal(size=(6, 4))
+    places = Places("spectrogram", tuple(f"{0.01 * n:.2f}" for n in range(6)))
+    prediction = Prediction(target, TextAnswer(tuple(target), (0.9,) * len(target)), places)
+    found = Saliency(prediction, places.names, (target,), ((0.5, -0.25, 0.0, 0.25, 0.0, 0.0),), (0.5,), "integrated")
+    path = draw_saliency(found, tmp_path / f"x{suffix}", spectrogram)
+    assert path.stat().st_size > 0
+    if suffix == ".html":
+        assert "share of integrated gradients" in path.read_text(encoding="utf-8")

@@ -141,8 +141,38 @@ def test_a_prediction_shows_the_places_that_write_each_token():
     assert all(g[0].score <= b.score + 1e-9 for g, b in zip(greedy, (first, second), strict=True))
 
 
-@pytest.mark.parametrize("options", [Sample(), Beam(), Greedy(block_ngrams=2)])
+@pytest.mark.parametrize("options", [Sample(), Beam(length_penalty=1), Greedy(block_ngrams=2)])
 def test_what_a_search_over_prefixes_cannot_do_is_refused(options):
     head, memory = made()
     with pytest.raises(RecipeError, match="CTC"):
         CtcHead.predict([Member(head, memory)], SearchRequest(options))
+
+
+def sure(paths, outputs=8):
+    """A head that reads its paths off the memory, and the memory: a path is a list of likely outputs per frame."""
+    head = CtcHead(CtcHeadOptions(frames=1), outputs, outputs).eval()
+    head.output[-1].weight.data.copy_(10 * torch.eye(outputs))
+    head.output[-1].bias.data.zero_()
+    states = torch.stack([torch.nn.functional.one_hot(torch.tensor(path), outputs).float() for path in paths])
+    return head, Memory(states, torch.ones(states.shape[:2]) > 0, states[:, 0])
+
+
+@pytest.mark.parametrize("options", [Greedy, Beam], ids=["greedy", "beam"])
+def test_an_output_that_the_length_limit_cuts_off_is_not_finished(options):
+    head, memory = sure([[4, 5, 6, 7], [4, 5, 0, 0], [4, 0, 0, 0]])
+    for most, whole in ((2, [False, True, True]), (1, [False, False, True]), (4, [True] * 3)):
+        request = SearchRequest(options(length_factor=0, length_plus=most))
+        found = [best for (best, *_) in CtcHead.predict([Member(head, memory)], request)]
+        assert [best.finished for best in found] == whole
+        assert [len(best.ids) for best in found] == [most, min(most, 2), 1]
+    several = CtcHead.predict([Member(head, memory)] * 2, SearchRequest(options(length_factor=0, length_plus=2)))
+    assert [best.finished for (best, *_) in several] == [False, True, True]
+
+
+def test_a_beam_without_a_length_penalty_is_that_of_penalty_0():
+    head, memory = sure([[4, 5, 5, 7], [4, 5, 0, 0]])
+    plain, same = (
+        CtcHead.predict([Member(head, memory)], SearchRequest(beam))
+        for beam in (Beam(size=3), Beam(size=3, length_penalty=0))
+    )
+    assert [(h.ids, h.score) for (h, *_) in plain] == [(h.ids, h.score) for (h, *_) in same]

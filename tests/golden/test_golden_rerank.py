@@ -76,5 +76,18 @@ def test_an_nbest_list_has_distinct_texts_and_greedy_search_one(members):
 
 
 def test_options_that_one_of_them_refuses_are_refused(members):
-    with pytest.raises(RecipeError, match="CTC"):
+    with pytest.raises(RecipeError, match="model 2 of the ensemble: a CTC model searches"):
         predict(members, ["cab"], Beam(length_penalty=1.0))
+    with pytest.raises(RecipeError, match="a prefix has no use"):
+        predict(members, ["cab"], prefix="a")
+
+
+def test_every_member_may_have_options_of_its_own_in_any_order(members):
+    own = [Beam(size=3), Beam(size=4, length_penalty=0.0), Beam(size=3)]
+    found = [
+        predict([members[n] for n in order], WORDS, [own[n] for n in order])
+        for order in ((0, 1, 2), (1, 0, 2), (2, 0, 1))
+    ]
+    for other in found[1:]:
+        assert [p.text for p in other] == [p.text for p in found[0]]
+        assert [p.confidence for p in other] == pytest.approx([p.confidence for p in found[0]], rel=1e-4)

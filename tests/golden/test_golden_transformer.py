@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from windlass.core.errors import DataError
-from windlass.core.marks import BOS
-from windlass.core.records import Batch, Memory, Padded
+from windlass.core.marks import BOS, EOS
+from windlass.core.records import Batch, Member, Memory, Padded
+from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.decoding.search import SearchRequest, search, stream
 from windlass.heads.base import LossOptions
 from windlass.heads.transformer import TransformerDecoder
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids
@@ -202,3 +204,38 @@ def test_learned_positions_say_when_a_target_is_too_long():
 def test_options_that_do_not_go_together_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
         TransformerDecoder.Options(**options)
+
+
+@pytest.mark.parametrize("options", [Greedy(), Beam(size=3), Sample()], ids=lambda options: options.kind)
+def test_a_search_ends_at_the_last_learned_position(options):
+    head = decoder(positions="learned", longest=4)
+    head.output.bias.data[EOS] = -1e4  # it never ends by itself
+    short = decoder(positions="learned", longest=3)
+    free = decoder(positions="sinusoidal")
+    memory = Memory(torch.randn(2, 5, M, dtype=torch.float64), MASK, torch.randn(2, M, dtype=torch.float64))
+    for members, length in (([head], 4), ([free, head], 4), ([head, short], 3)):
+        found = search([Member(one, memory) for one in members], SearchRequest(options))
+        cut = [hypothesis for (hypothesis, *_) in found if not hypothesis.finished]
+        assert all(len(one.ids) == length for one in cut)
+        assert all(len(one.ids) < length for (one, *_) in found if one.finished)
+        assert len(cut) == 2 or len(members) == 2
+    with pytest.raises(DataError, match="the target has 5 tokens"):
+        search([Member(head, memory)], SearchRequest(options, prefix=(5, 6, 7, 8, 9)))
+
+
+def test_a_language_model_writes_up_to_its_last_learned_position():
+    head = decoder(positions="learned", longest=6, context="none")
+    head.output.bias.data[EOS] = -1e4
+    found = list(stream([Member(head, Memory.empty(1))], SearchRequest(Sample()), prompt=[5, 6]))
+    assert len(found) == 4
+
+
+def test_an_output_beyond_the_last_learned_position_is_too_long():
+    head = decoder(positions="learned", longest=3)
+    batch = Batch({}, Padded.of([[5, 6, EOS], [5, 6, 7, EOS]]), torch.arange(2))
+    assert head.too_long(batch, torch.tensor([5, 5])).tolist() == [False, True]
+
+
+def decoder(**options) -> TransformerDecoder:
+    settings = TransformerDecoder.Options(size=D, heads=H, hidden=12, **options)
+    return drawn(TransformerDecoder(settings, V, 0 if options.get("context") == "none" else M))

@@ -65,7 +65,7 @@ def bench_command(
         "busy": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "inputs": len(texts),
         "peak_mb": None if (peak := peak_memory()) is None else round(peak),
-        "weights_mb": round(sum(p.numel() * p.element_size() for p in bundle.model.parameters()) / (1 << 20), 1),
+        "weights_mb": round(bundle.weight_bytes / (1 << 20), 2),
     }
     if json_:
         print(json.dumps(machine | {"figures": [_as_json(one) for one in measured]}))

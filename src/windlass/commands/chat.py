@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from windlass.commands import flags
-from windlass.commands.shared import app, load_bundles, say, search_from_flags
+from windlass.commands.shared import app, load_bundles, say, searches_from_flags
 from windlass.core.errors import WindlassError, visible
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PROMPT = "> "
 
 
 def _replies(
-    bundles: list[Bundle], options: SearchOptions | None, lines: Iterator[str], note: Callable[[str], None]
+    bundles: list[Bundle], options: Sequence[SearchOptions] | None, lines: Iterator[str], note: Callable[[str], None]
 ) -> Iterator[str]:
     """Reply to every line, given the dialog so far, until the input ends or /quit."""
     from windlass.data.dialogs import said_before
@@ -72,8 +72,9 @@ def chat_command(
         raise WindlassError(
             f"{folder}: a model for {bundles[0].task.name}, not for dialogs: train one with --task reply"
         )
-    options = search_from_flags(
-        bundles[0],
+    options = searches_from_flags(
+        [folder, *(also or [])],
+        bundles,
         search,
         size=beam,
         length_penalty=length_penalty,

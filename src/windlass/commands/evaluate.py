@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windlass.commands import flags
-from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, say, search_from_flags
+from windlass.commands.shared import app, columns, load_bundles, read_file, rounded, say, searches_from_flags
 from windlass.core.errors import WindlassError
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ def evaluate_command(
             raise WindlassError("--dynamic reads the text in one row: leave out --rows")
         _evaluate_texts(folder, bundles, read_file(first, file, over).examples, rows or 1, dynamic, json_)
         return
-    options = search_from_flags(first, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams)
+    folders = [folder, *(also or [])]
+    options = searches_from_flags(
+        folders, bundles, search, size=beam, length_penalty=length_penalty, block_ngrams=block_ngrams
+    )
     for name, flag in {"--rows": rows, "--dynamic": dynamic}.items():
         if flag is not None:
             raise WindlassError(f"{name} is for a language model: leave it out")
@@ -126,8 +129,9 @@ def evaluate_command(
         "trained_on": known,
         "unread": sum(p.places.unread > 0 for p in result.predictions),
         "seconds": round(perf_counter() - started, 2),
-        "search": None if options is None else options.model_dump(mode="json"),
-        "models": [str(path) for path in (folder, *(also or []))],
+        "search": None if options is None else options[0].model_dump(mode="json"),
+        "searches": None if options is None else [own.model_dump(mode="json") for own in options],
+        "models": [str(path) for path in folders],
     }
     labels = label_scores(first.task.target, outputs, references) if first.task.target in KINDS else {}
     if labels:

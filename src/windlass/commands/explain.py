@@ -58,7 +58,9 @@ def explain_command(
     tree: Annotated[bool, typer.Option("--tree", help="draw the tree of the beam search instead")] = False,
     replace: Annotated[
         str | None,
-        typer.Option(metavar="OLD=NEW", help="what if: beside it, with a part of the input replaced by another"),
+        typer.Option(
+            metavar="OLD=NEW", help="what if: beside it, with OLD replaced by NEW wherever it is in the input"
+        ),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="what if: beside it, an output that begins with this text")
@@ -171,7 +173,7 @@ def _what_if(
             raise WindlassError("--replace changes a text, and this model reads none, or sentences: leave it out")
         if not any(old in text for text in texts):
             raise WindlassError(f"--replace {replace}: there is no {old!r} in the input")
-        changed = tuple(text.replace(old, new, 1) if old in text else text for text in texts)
+        changed = tuple(text.replace(old, new) for text in texts)
         instead = changed if isinstance(source, tuple) else changed[0]
     before, after = what_if(
         bundle, source, instead, prefix or "", None if impose is None else read_matrix(impose), search

@@ -22,7 +22,7 @@ from windlass.commands.shared import (
     load_bundles,
     never_seen,
     say,
-    search_from_flags,
+    searches_from_flags,
 )
 from windlass.core.errors import WindlassError, visible
 from windlass.core.program import program
@@ -92,8 +92,9 @@ def predict_command(
             f"a language model has no input to predict from: use {program()} generate {folder} or {program()} score "
             f"{folder} FILE"
         )
-    options = search_from_flags(
-        bundles[0],
+    options = searches_from_flags(
+        [folder, *(also or [])],
+        bundles,
         search,
         size=beam,
         length_penalty=length_penalty,
@@ -103,9 +104,9 @@ def predict_command(
         seed=seed,
         block_ngrams=block_ngrams,
     )
-    if options is not None and options.single and nbest > 1:
+    if nbest > 1 and any(own.single for own in options or ()):
         raise WindlassError("greedy search finds one output: use --beam or --search sample with --nbest")
-    if options is not None and options.width(nbest) > options.width(1):
+    if any(own.width(nbest) > own.width(1) for own in options or ()):
         raise WindlassError(f"--nbest {nbest} needs a beam at least as wide: add --beam {nbest}")
     over = columns(source, None, None, format, second, header, separator, encoding)
     files = files or [STDIN]

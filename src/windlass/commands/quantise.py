@@ -25,7 +25,8 @@ def quantise_command(
 ) -> None:
     """Quantise a model to 8 bits.
 
-    A quarter of the size, and faster on a CPU. With test data, prints its metrics before and after.
+    A quarter of the size, and faster on a CPU if its layers are wide. With test data, prints its metrics before and
+    after.
     """
     from windlass.baseline import load_baseline, save_baseline
     from windlass.bundle import Bundle

@@ -188,6 +188,41 @@ def search_from_flags(bundle: Bundle, kind: str | None, **flags: Any) -> SearchO
     return None
 
 
+def searches_from_flags(
+    folders: Sequence[Path], bundles: Sequence[Bundle], kind: str | None, **flags: Any
+) -> list[SearchOptions] | None:
+    """Return the search of every member of an ensemble, overridden by flags; None for models that write no text.
+
+    Decoders search together, as the first of them does.
+
+    >>> from windlass.bundle import Bundle
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> bundle = Bundle.new(Recipe(), Sides.tiny())
+    >>> [search.size for search in searches_from_flags([Path("one"), Path("two")], [bundle, bundle], None, size=3)]
+    [3, 3]
+    """
+    from windlass.heads.text import TextHead
+
+    found: list[SearchOptions] = []
+    decoder: SearchOptions | None = None
+    for folder, bundle in zip(folders, bundles, strict=True):
+        head = bundle.model.head
+        if decoder is not None and isinstance(head, TextHead):
+            found.append(decoder)
+            continue
+        try:
+            options = search_from_flags(bundle, kind, **flags)
+            if options is None:
+                continue
+            head.check_search(options)
+        except RecipeError as error:
+            raise RecipeError(f"{folder}: {error}" if len(bundles) > 1 else str(error)) from None
+        found.append(options)
+        decoder = options if isinstance(head, TextHead) else decoder
+    return found or None
+
+
 def never_seen(symbols: Sequence[str]) -> str:
     """Name the symbols of an input that are not in the model's vocabulary.
 

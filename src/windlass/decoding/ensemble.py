@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,6 +22,14 @@ class Decoder(Protocol):
 
     def step(self, tokens: Tensor, state: Any, source: Any) -> tuple[Tensor, Any, Tensor | None]:
         """Return log probabilities (N, V), the new state, and attention (N, S)."""
+
+
+@runtime_checkable
+class LimitsOutput(Protocol):
+    """A head that cannot write without end."""
+
+    def most_steps(self, batch: Batch | None) -> Tensor | int | None:
+        """The most tokens that the output of every row (B,) can have, end mark included; None: any number."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,13 @@ class Ensemble:
         ]
         # Whether the log probabilities are new tensors at every step, which the caller may overwrite.
         self.owns_output = all(getattr(decoder, "owns_output", False) for decoder in self.decoders)
+
+    def most_steps(self, limits: Tensor) -> Tensor:
+        """These limits (B,), or what the members can write, if that is less."""
+        for head, _, batch, _ in self.members:
+            if isinstance(head, LimitsOutput) and (most := head.most_steps(batch)) is not None:
+                limits = torch.minimum(limits, torch.as_tensor(most, device=limits.device))
+        return limits
 
     def begin(self) -> _SearchState:
         """The state of every model before the first token."""

@@ -72,14 +72,14 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
     limits = length_limits(members[0], options)
     if not limits.numel():
         return []
+    ensemble, given = Ensemble(members), len(request.prefix)
+    limits = ensemble.most_steps(limits + given).clamp(min=max(given, 1))  # a prefix that is too long is an error
     if constraint is not None:
         if options.block_ngrams:
             raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")
         if request.prefix:
             raise RecipeError("the beginning of a tree cannot be given: leave the prefix out")
         limits = torch.maximum(limits, constraint.shortest)
-    limits = limits + len(request.prefix)
-    ensemble = Ensemble(members)
     if isinstance(options, Beam):
         return _beam(ensemble, options, request, limits, _TokenFilter(limits, options, request))
     keys = torch.arange(limits.numel()) if request.keys is None else request.keys.cpu()
@@ -111,8 +111,10 @@ def stream(members: Sequence[Member], request: SearchRequest, prompt: Sequence[i
     if limits.numel() != 1:
         raise RecipeError(f"only one output can be streamed at a time, not {limits.numel()}")
     keys = torch.zeros(1, dtype=torch.long) if request.keys is None else request.keys.cpu()
+    ensemble, given = Ensemble(members), len(prompt)
+    limits = (ensemble.most_steps(limits + given) - given).clamp(min=1)
     token_filter = _TokenFilter(limits, options, request, prompt)
-    for step in _single(Ensemble(members), options, limits, keys, token_filter, prompt):
+    for step in _single(ensemble, options, limits, keys, token_filter, prompt):
         token = int(step.token)
         if token == EOS:
             return

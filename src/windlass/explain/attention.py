@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, WindlassError
+from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.core.records import Prediction
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
@@ -28,13 +28,18 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
     >>> len(prediction.attention), prediction.places.names
     (3, ('a', 'b', '</s>'))
     """
+    if bundle.task.language_model:
+        raise RecipeError("a language model has no source to attend to: use saliency or gates, or score")
     if bundle.sides.source.blank(bundle.sides.read(text)):
         raise WindlassError("nothing to explain in a blank text")
     if target is not None and not target.strip():
         raise WindlassError("nothing to explain in a blank target")
     if target is not None and search is not None:
         raise WindlassError("search options have no use where the target is given: leave one of them out")
-    prediction = score(bundle, [(text, target)])[0] if target is not None else predict([bundle], [text], search)[0]
+    if target is not None:
+        (prediction,) = score(bundle, [(text, target)], refuse=True)
+    else:
+        (prediction,) = predict([bundle], [text], search)
     if prediction.error:
         raise DataError(prediction.error)
     return replace(prediction, alternatives=())

@@ -89,6 +89,8 @@ def beam_tree(
     options = options or (bundle.recipe.search if isinstance(bundle.recipe.search, Beam) else Beam())
     if not bundle.sides.target.written:
         raise RecipeError("there is no beam to see: this model writes no text")
+    if bundle.task.language_model:
+        raise RecipeError("there is no beam to see: a language model has no source to search an output for")
     if bundle.sides.source.blank(bundle.sides.read(text)):
         raise WindlassError("nothing to explain in a blank text")
     steps: list[Considered] = []

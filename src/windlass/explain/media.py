@@ -46,15 +46,18 @@ def draw_media(
     path: Path,
     title: str | None = None,
     value: str = "attention",
+    whole: bool = False,
 ) -> Path:
     """Write predictions with their attention over what they were made from, as .png, .svg or .html.
+
+    Of a text, every token has a line or, if the weights are of the `whole` text, it has one.
 
     >>> draw_media([], [], Path("x.gif"))
     Traceback (most recent call last):
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
     check_suffix(path)
-    views = [View.of(p, shown, value) for p, shown in zip(predictions, over, strict=True)]
+    views = [View.of(p, shown, value, whole) for p, shown in zip(predictions, over, strict=True)]
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
         path.write_text(_page(views, title), encoding="utf-8")
@@ -82,7 +85,7 @@ class View:
     value: str = "attention"  # what a weight is
 
     @classmethod
-    def of(cls, prediction: Prediction, shown: Shown, value: str = "attention") -> View:
+    def of(cls, prediction: Prediction, shown: Shown, value: str = "attention", whole: bool = False) -> View:
         """The lines of a prediction; that of an end mark is left out."""
         answer, places, text = prediction.answer, prediction.places, prediction.text
         if answer.per_place:
@@ -92,7 +95,7 @@ class View:
             raise DataError("no attention to draw: the source or the output is empty")
         weights = np.array(prediction.attention)
         if answer.written:
-            names = tuple(map(label, answer.tokens))
+            names = (shorten(text, 40),) if whole else tuple(map(label, answer.tokens))
             return cls(shown, places, names or ("end",), weights[: max(1, len(names))], text, value)
         likely = list(answer.by_label().items())[:3]
         heading = ",  ".join(f"{name} {100 * chance:.0f} %" for name, chance in likely) or text

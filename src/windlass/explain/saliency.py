@@ -280,7 +280,9 @@ def draw_saliency(found: Saliency, path: Path, over: Shown | None = None) -> Pat
     answer = found.prediction.answer
     if over is not None and not answer.per_place and len(found.places) == len(found.prediction.places.names):
         shares = tuple(tuple(abs(v) / (sum(map(abs, row)) or 1.0) for v in row) for row in found.values)
-        return draw_media([replace(found.prediction, attention=shares)], [over], path, value=f"share of {name}")
+        whole = answer.written and len(shares) == 1 and found.outputs == (found.prediction.text,)  # by CTC
+        attending = replace(found.prediction, attention=shares)
+        return draw_media([attending], [over], path, value=f"share of {name}", whole=whole)
     if len(found.outputs) == 1 and len(found.places) > 1:
         note = f"{name[0].upper()}{name[1:]}; the strongest colour is {found.most:.3g}."
         scaled = [value / found.most for value in found.values[0]]

@@ -76,7 +76,7 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
     head = bundle.model.head
     if not isinstance(head, RecurrentDecoder) or head.attention is None:
         raise WindlassError(
-            "this model has no attention to replace: it needs a recurrent decoder with context: attention"
+            "this model has no attention to replace: only that of a recurrent decoder with context: attention can be"
         )
     names = bundle.sides.source.places(bundle.sides.read(text)).grouped(bundle.model.encoder.joined).lowest.names
     weights = torch.tensor([list(row) for row in _checked(attention, names)])

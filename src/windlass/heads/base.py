@@ -11,10 +11,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Padded, Scored
+from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest
 from windlass.nn.embedding import Embedding
 
@@ -27,7 +28,7 @@ class LossOptions(Options):
 
     >>> from windlass.core.fitting import misfits
     >>> list(misfits(LossOptions(coverage=1).declare("loss")))
-    ['loss.coverage needs an attention with coverage: true']
+    ['loss.coverage needs an attention with coverage: true, which only a recurrent decoder has: else set ...']
     """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -43,7 +44,11 @@ class LossOptions(Options):
         if self.alignment:
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
         if self.coverage:
-            yield Needs("model.decoder.context coverage", f"{at}.coverage needs an attention with coverage: true")
+            yield Needs(
+                "model.decoder.context coverage",
+                f"{at}.coverage needs an attention with coverage: true, which only a recurrent decoder has: "
+                f"else set {at}.coverage: 0",
+            )
         if self.doubly_stochastic:
             key = f"{at}.doubly_stochastic"
             yield Needs("model.decoder.context weights", f"{key} needs a decoder with context: attention")
@@ -60,6 +65,17 @@ class Head(nn.Module, ABC):
     """Whether prediction is a search, with options that a user may set."""
     limits_targets: ClassVar[bool] = False
     """Whether a target can be too long for its input; it is then left out of the loss."""
+
+    @property
+    def output_blocks(self) -> int:
+        """Blocks of the output layer, one after the other, each with a row for every output."""
+        return 1
+
+    @classmethod
+    def check_search(cls, options: SearchOptions) -> None:
+        """Refuse a search that this head cannot do."""
+        if not cls.searches:
+            raise RecipeError("search options have no use: this model writes no text; leave them out")
 
     def too_long(self, batch: Batch, places: Tensor) -> Tensor:
         """Which targets (B,) are too long for memories of the given numbers of places (B,)."""

@@ -15,7 +15,7 @@ from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.options import Options
 from windlass.core.records import Batch, Carry, Hypothesis, Member, Memory, Scored
-from windlass.decoding.options import Beam, Greedy
+from windlass.decoding.options import Beam, Greedy, SearchOptions
 from windlass.decoding.search import SearchRequest, length_limits
 from windlass.heads.base import Head, LossOptions, Wiring, gold, mlp
 from windlass.heads.rerank import rerank
@@ -92,6 +92,25 @@ class CtcHead(Head):
         self.frames, self.vocabulary = options.frames or 1, vocabulary
         self.output = mlp(memory_size, options.hidden, vocabulary * self.frames, options.dropout)
 
+    @classmethod
+    def check_search(cls, options: SearchOptions) -> None:
+        """Greedy search or a beam, ranked by probability: a length penalty that is not set counts as 0.
+
+        >>> CtcHead.check_search(Beam(size=3))
+        >>> CtcHead.check_search(Beam(size=3, length_penalty=1))
+        Traceback (most recent call last):
+        windlass.core.errors.RecipeError: a CTC model searches by greedy or by beam, without block_ngrams, ...
+        """
+        given = options.model_fields_set
+        penalised = isinstance(options, Beam) and options.length_penalty and "length_penalty" in given
+        if not isinstance(options, Beam | Greedy) or options.block_ngrams or penalised:
+            raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
+
+    @property
+    def output_blocks(self) -> int:
+        """One for every frame of a place."""
+        return self.frames
+
     def forward(self, memory: Memory) -> tuple[Tensor, Tensor]:
         """Log probabilities (B, S * frames, V) of tokens and the blank, and how many frames of each row are real (B,).
 
@@ -145,9 +164,9 @@ class CtcHead(Head):
         Members search alone and rerank each other's outputs: they write a token in different frames, so that a mean of
         probabilities frame by frame would favour outputs of none of them.
         """
-        options = request.options or Beam(length_penalty=0)
-        if not isinstance(options, Beam | Greedy) or options.block_ngrams or getattr(options, "length_penalty", 0):
-            raise RecipeError("a CTC model searches by greedy or by beam, without block_ngrams, with length_penalty 0")
+        options = request.options or Beam()
+        cls.check_search(options)
+        assert isinstance(options, Beam | Greedy)
         width = options.width(request.nbest)
         return rerank(members, [_searched(member, options, width) for member in members], request.nbest)
 
@@ -172,8 +191,8 @@ class CtcHead(Head):
         return _hypotheses(logprobs.cpu(), frames.cpu(), texts, self.frames)
 
 
-def _searched(member: Member, options: Beam | Greedy, width: int) -> list[list[tuple[int, ...]]]:
-    """The outputs of every row that one model finds."""
+def _searched(member: Member, options: Beam | Greedy, width: int) -> list[dict[tuple[int, ...], bool]]:
+    """The outputs of every row that one model finds, and whether each is whole and not cut off at the length limit."""
     logprobs, lengths = (part.cpu() for part in member.head(member.memory))
     if not options.unknown:
         logprobs[..., UNK] = -torch.inf
@@ -181,10 +200,23 @@ def _searched(member: Member, options: Beam | Greedy, width: int) -> list[list[t
     for row, most in enumerate(length_limits(member, options).tolist()):
         frames = logprobs[row, : lengths[row]]
         if isinstance(options, Beam):
-            found.append(prefix_search(frames, BLANK, width, most))
+            outputs = prefix_search(frames, BLANK, width, most)
+            longest = any(len(ids) == most for ids in outputs)
+            free = prefix_search(frames, BLANK, width) if longest else outputs
+            found.append({ids: len(ids) < most or _whole(ids, free) for ids in outputs})
         else:
-            found.append([tuple(best_path(frames, BLANK)[:most])])
+            path = tuple(best_path(frames, BLANK))
+            found.append({path[:most]: len(path) <= most})
     return found
+
+
+def _whole(ids: tuple[int, ...], free: Sequence[tuple[int, ...]]) -> bool:
+    """Whether a search without a length limit finds this output too, before any longer one.
+
+    >>> _whole((5,), [(5,), (5, 6)]), _whole((5,), [(5, 6), (5,)]), _whole((5,), [(6, 6)])
+    (True, False, False)
+    """
+    return next((other for other in free if other == ids or len(other) > len(ids)), None) == ids
 
 
 def _hypotheses(logprobs: Tensor, lengths: Tensor, texts: Sequence[Sequence[int]], per_place: int) -> list[Hypothesis]:

@@ -192,8 +192,10 @@ ReadoutOptions = Annotated[StateReadout | JoinedReadout | DeepReadout, Field(dis
 """Every readout that a recipe can name."""
 
 
-def copying_terms(at: str) -> Iterator[Term]:
+def copying_terms(at: str, words: str = "set context: hierarchical") -> Iterator[Term]:
     """What copying declares: it needs attention over tokens, tokenised like those of the target.
+
+    `words` says how a decoder attends to words if the memory is of sentences.
 
     >>> sum(isinstance(term, Needs) for term in copying_terms("model.decoder"))
     4
@@ -203,7 +205,7 @@ def copying_terms(at: str) -> Iterator[Term]:
     yield Needs("source pieces", f"{key} cannot copy from source: <source>: use source: text")
     yield Needs(
         ("model.encoder token states", f"{at}.context words"),
-        f"{key} copies words, not sentences: set context: hierarchical",
+        f"{key} copies words, not sentences: {words}",
     )
     yield Equal(
         ("source pieces", "target pieces"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -40,22 +40,23 @@ def best_hypotheses(
     for group in (decoders, *([n] for n in range(len(members)) if n not in decoders)):
         own, options = [members[n] for n in group], searches[group[0]]
         wide = replace(request, options=options, nbest=options.width(request.nbest))
-        found.append([[h.ids for h in row] for row in type(own[0].head).predict(own, wide)])
+        found.append([{h.ids: h.finished for h in row} for row in type(own[0].head).predict(own, wide)])
     return rerank(members, found, request.nbest)
 
 
 @torch.no_grad()
 def rerank(
-    members: Sequence[Member], found: Sequence[Sequence[Sequence[tuple[int, ...]]]], nbest: int
+    members: Sequence[Member], found: Sequence[Sequence[Mapping[tuple[int, ...], bool]]], nbest: int
 ) -> list[list[Hypothesis]]:
     """The best of the outputs that several searches found, by the mean of the members' log probabilities.
 
-    An output that a member cannot write, since it is too long for it, is left out.
+    A search says of each of its outputs whether it is finished; one that any of them finished is. An output that a
+    member cannot write, since it is too long for it, is left out.
 
     >>> rerank([], [[], []], nbest=1)
     []
     """
-    rows = [list(dict.fromkeys(ids for outputs in each for ids in outputs)) for each in zip(*found, strict=True)]
+    rows = [_merged(each) for each in zip(*found, strict=True)]
     at = [row for row, outputs in enumerate(rows) for _ in outputs]
     if not at:
         return []
@@ -65,7 +66,18 @@ def rerank(
     best = [[(score, ids) for score, ids in row if score != -math.inf] for row in ranked]
     at, texts = [row for row, own in enumerate(best) for _ in own], [ids for own in best for _, ids in own]
     forced = zip(*(member.head.force(*_with_targets(member, at, texts)) for member in members), strict=True)
-    return [[_joined(next(forced), score) for score, _ in row] for row in best]
+    return [
+        [_joined(next(forced), score, finished[ids]) for score, ids in row]
+        for row, finished in zip(best, rows, strict=True)
+    ]
+
+
+def _merged(each: Sequence[Mapping[tuple[int, ...], bool]]) -> dict[tuple[int, ...], bool]:
+    """The outputs of several searches, and whether any of them finished each."""
+    merged: dict[tuple[int, ...], bool] = {}
+    for outputs in each:
+        merged |= {ids: finished or merged.get(ids, False) for ids, finished in outputs.items()}
+    return merged
 
 
 def _log_probabilities(member: Member, rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> Tensor:
@@ -86,7 +98,7 @@ def _with_targets(member: Member, rows: Sequence[int], texts: Sequence[tuple[int
     return member.memory.select(at), batch
 
 
-def _joined(each: Sequence[Hypothesis], score: float) -> Hypothesis:
+def _joined(each: Sequence[Hypothesis], score: float, finished: bool) -> Hypothesis:
     """An output with the mean of the members' tokens and attention, as far as these have the shapes of the first."""
     first = each[0]
     logprobs = [h.logprobs for h in each if len(h.logprobs) == len(first.logprobs)]
@@ -95,6 +107,7 @@ def _joined(each: Sequence[Hypothesis], score: float) -> Hypothesis:
     return replace(
         first,
         score=score,
+        finished=finished,
         total=min(score, 0.0),
         logprobs=tuple(map(fmean, zip(*logprobs, strict=True))),
         weights=ensemble_mean(alike) if alike else None,

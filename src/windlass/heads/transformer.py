@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from windlass.core.errors import RecipeError
 from windlass.core.fitting import Gives, Needs, Refuses, Term
 from windlass.core.records import Batch, Carry, CellState, Memory, Record
-from windlass.heads.base import Wiring
+from windlass.heads.base import Wiring, gold
 from windlass.heads.copying import CopySource, Gate
 from windlass.heads.options import copying_terms
 from windlass.heads.running import chunk_inputs
@@ -133,7 +133,9 @@ class TransformerDecoder(TextHead):
                     f"and {at}.positions: rotary",
                 )
             if self.copying:
-                yield from copying_terms(at)
+                yield from copying_terms(
+                    at, f"with model.encoder: <model.encoder> set {at}.copying: false, or {at}.kind: recurrent"
+                )
 
     options: Options
     owns_output = True  # log probabilities are new tensors at every step: a search may overwrite them
@@ -167,6 +169,18 @@ class TransformerDecoder(TextHead):
         self.gate = Gate(vocabulary, size, memory_size, width) if options.copying else None
         if tie:
             self.tie_output()
+
+    def most_steps(self, batch: Batch | None) -> Tensor | int | None:
+        """As many as there are learned positions, without those of the prefix that is read first."""
+        if self.positions is None:
+            return None
+        longest = self.positions.table.size(0)
+        return longest if batch is None or self.prefix is None else longest - batch.inputs[self.prefix].lengths
+
+    def too_long(self, batch: Batch, places: Tensor) -> Tensor:
+        """Which targets (B,) have more tokens than there are positions."""
+        most = self.most_steps(batch)
+        return super().too_long(batch, places) if most is None else gold(batch).lengths > most
 
     def inference(self, int8: bool = False) -> TransformerDecoder:
         """The decoder with packed weights, for a search."""

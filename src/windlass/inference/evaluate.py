@@ -35,7 +35,7 @@ class Evaluation:
 def evaluate(
     bundles: Sequence[Bundle],
     examples: Sequence[Example],
-    options: SearchOptions | None = None,
+    options: SearchOptions | Sequence[SearchOptions] | None = None,
     rows: int = ROWS,
     dynamic: float | None = None,
 ) -> Evaluation:
@@ -78,7 +78,7 @@ def _forced_metrics(bundles: Sequence[Bundle], examples: Sequence[Example]) -> d
     A word that is neither in the vocabulary nor copied is scored as the unknown mark.
     """
     pairs = [(e.source, e.target) for e in examples]
-    each = [score(bundle, pairs) for bundle in bundles]
+    each = [score(bundle, pairs, refuse=True) for bundle in bundles]
     logprob, tokens = 0.0, 0
     for forced in zip(*each, strict=True):
         for probabilities in zip(*(prediction.answer.probabilities for prediction in forced), strict=True):
@@ -104,7 +104,7 @@ def alignment_metrics(bundle: Bundle, examples: Sequence[Example]) -> tuple[dict
     decoder = bundle.recipe.model.decoder
     late = decoder is not None and decoder.aligns_late
     linked = [e for e in examples if e.alignment]
-    forced = score(bundle, [(e.source, e.target) for e in linked])
+    forced = score(bundle, [(e.source, e.target) for e in linked], refuse=True)
     predicted, diagonals, gold = [], [], []
     for example, prediction in zip(linked, forced, strict=True):
         if prediction.attention is None:

@@ -104,7 +104,7 @@ def attention_report(bundle: Bundle, examples: Sequence[Example], most: int = 10
     chosen = sorted({round(n) for n in np.linspace(0, len(examples) - 1, min(most, len(examples))).tolist()})
     pairs = [(examples[n].source, examples[n].target) for n in chosen]
     entropies, correlations, hits, chances, used = [], [], [], [], 0
-    for (source, target), forced in zip(pairs, score(bundle, pairs), strict=True):
+    for (source, target), forced in zip(pairs, score(bundle, pairs, refuse=True), strict=True):
         if forced.attention is None:
             raise DataError("this model has no attention to measure")
         importance = leave_one_out(bundle, source, target)

@@ -154,4 +154,6 @@ def _head(options: dict[str, Any]) -> str:
     extra = [f"pooled by {pool['kind']}"] if isinstance(pool, dict) else []
     if output is not None:
         extra.append(output["kind"] if isinstance(output, dict) else str(output))
+    if options.get("frames") is not None:
+        extra.append(counted(options["frames"], "frame") + " per place")
     return ", ".join([options["kind"], *extra])

@@ -12,15 +12,16 @@ from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, NotFiniteError, RecipeError
-from windlass.core.marks import UNK
-from windlass.core.records import Hypothesis, Member, Prediction
+from windlass.core.marks import EOS, UNK
+from windlass.core.options import Options
+from windlass.core.records import Batch, Hypothesis, Member, Memory, Prediction
 from windlass.data.encoded import Encoded
 from windlass.data.examples import Value
 from windlass.data.sides import Sides
 from windlass.decoding.constraint import WellFormed
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import Considered, SearchRequest
-from windlass.heads.base import ensemble_mean
+from windlass.heads.base import Head, ensemble_mean, gold
 from windlass.heads.rerank import best_hypotheses
 from windlass.heads.text import TextHead
 from windlass.inference.likelihood import score_texts
@@ -32,7 +33,7 @@ BATCH_TOKENS = 4000
 def predict(
     bundles: Sequence[Bundle],
     texts: Sequence[Value],
-    options: SearchOptions | None = None,
+    options: SearchOptions | Sequence[SearchOptions] | None = None,
     nbest: int = 1,
     batch_tokens: int | None = None,
     first_key: int = 0,
@@ -43,6 +44,8 @@ def predict(
 
     An input that cannot be read, such as a damaged picture, has a blank prediction with its `error`.
     `first_key` is the number of the first input: samples do not depend on how inputs are split into calls.
+    Without `options` every bundle searches as its recipe says; a sequence has options for each of them. Decoders of an
+    ensemble search together, with the options of the first.
     With a `prefix` every output begins with it; `watch` is told of every step of a beam search.
 
     >>> from windlass.data import Sides
@@ -56,10 +59,8 @@ def predict(
         raise RecipeError("a language model has no input to predict from: use generate, or score to rate a text")
     if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
-    head = type(first.model.head)
-    if options is not None and not head.searches:
-        raise RecipeError("search options have no use: this model writes no text; leave them out")
-    if prefix and not issubclass(head, TextHead):
+    searches = _searches(bundles, options)
+    if prefix and not all(isinstance(b.model.head, TextHead) for b in bundles):
         raise RecipeError(
             "a prefix has no use: this model does not write token by token; leave it out, or train model.head: text"
         )
@@ -67,7 +68,6 @@ def predict(
     if UNK in forced:
         unknown = ", ".join(map(repr, first.sides.tokenizer.unknown(prefix)))
         raise RecipeError(f"no output can begin with {prefix!r}: the model never writes {unknown}")
-    searches = [own for b in bundles if (own := options or b.recipe.search)]
     search = searches[0] if searches else None
     if nbest > 1 and any(own.single for own in searches):
         raise RecipeError(f"greedy search finds one output, not {nbest}: use beam or sample for an n-best list")
@@ -91,7 +91,7 @@ def predict(
     # Every member of an ensemble reads the same batches: those made from the lengths of the first.
     if batch_tokens is None and search is not None:
         # enough hypotheses to be efficient, few enough that their logits stay in cache
-        batch_tokens = max(200, 4000 // max(search.width(nbest), 2))
+        batch_tokens = max(200, 4000 // max(2, *(own.width(nbest) for own in searches)))
     loader = first.sides.loader(encoded[0], batch_tokens or BATCH_TOKENS)
     for plan in loader.epoch(0):
         rows = plan.keys.tolist()
@@ -111,6 +111,21 @@ def predict(
     return predictions
 
 
+def _searches(
+    bundles: Sequence[Bundle], options: SearchOptions | Sequence[SearchOptions] | None
+) -> list[SearchOptions]:
+    """The search of every bundle, which it must be able to do; none for models without a search."""
+    if options is None:
+        return [b.recipe.search for b in bundles if b.recipe.search is not None]
+    given = [options] * len(bundles) if isinstance(options, Options) else list(options)
+    for n, (bundle, own) in enumerate(zip(bundles, given, strict=True), 1):
+        try:
+            bundle.model.head.check_search(own)
+        except RecipeError as error:
+            raise RecipeError(f"model {n} of the ensemble: {error}" if len(bundles) > 1 else str(error)) from None
+    return given
+
+
 def _with_features(bundles: Sequence[Bundle], texts: Sequence[Value]) -> tuple[list[Bundle], dict[Value, str]]:
     """The bundles with the features of some inputs at hand, and why some inputs cannot be read."""
     found, failed = [], dict[Value, str]()
@@ -121,8 +136,10 @@ def _with_features(bundles: Sequence[Bundle], texts: Sequence[Value]) -> tuple[l
     return found, failed
 
 
-def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction]:
+def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]], refuse: bool = False) -> list[Prediction]:
     """Score given targets by forced decoding, with the attention.
+
+    A target that does not fit into the frames of its input, by CTC, has a score of -inf, or is refused.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -140,11 +157,25 @@ def score(bundle: Bundle, pairs: Sequence[tuple[Value, str]]) -> list[Prediction
         rows, moved = batch.keys.tolist(), batch.to(bundle.device)
         with torch.no_grad():
             member = Member(bundle.model.head, bundle.model.encode(moved), moved)
-            hypotheses = bundle.model.head.force(member.memory, moved)
+            head = bundle.model.head
+            hypotheses = head.force(member.memory, moved) if refuse else _forced(head, member.memory, moved)
         made = _predictions(bundle, [inputs[row] for row in rows], [member], [[h] for h in hypotheses])
         for row, prediction in zip(rows, made, strict=True):
             predictions[row] = prediction
     return predictions
+
+
+def _forced(head: Head, memory: Memory, batch: Batch) -> list[Hypothesis]:
+    """The targets of a batch; those that the head cannot write have no probability and no attention."""
+    too_long = head.too_long(batch, memory.mask.sum(1))
+    if not head.limits_targets or not bool(too_long.any()):
+        return head.force(memory, batch)
+    fits = (~too_long).nonzero().squeeze(1)
+    forced = iter(head.force(memory.select(fits), batch.select(fits)) if len(fits) else [])
+    target = gold(batch)
+    ids = [tuple(own[mask & (own != EOS)].tolist()) for own, mask in zip(target.values, target.mask, strict=True)]
+    none = (Hypothesis(own, -math.inf, (), total=-math.inf) for own in ids)
+    return [nothing if cut else next(forced) for cut, nothing in zip(too_long.tolist(), none, strict=True)]
 
 
 def _predictions(

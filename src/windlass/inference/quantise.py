@@ -1,7 +1,8 @@
-"""Post-training quantisation to 8 bits: a quarter of the size and faster search on a CPU, for a small loss in quality.
+"""Post-training quantisation to 8 bits: a quarter of the size, for a small loss in quality.
 
-Every matrix is rounded to integers from -127 to 127 with a scale per row; search multiplies integers. Nothing is
-retrained. Measure the loss on your own data: `windlass quantise DIR FILE`.
+Every matrix is rounded to integers from -127 to 127 with a scale per row. Search multiplies integers where that is
+faster: by large matrices and in recurrent layers. Nothing is retrained. Measure the loss on your own data:
+`windlass quantise DIR FILE`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
@@ -30,7 +31,9 @@ def check_same_model(before: Recipe, now: Recipe, what: str) -> None:
 
 
 def extend_bundle(base: Bundle, recipe: Recipe, train: Sequence[Example], note: Note) -> Bundle:
-    """Return a bundle ready for finetuning: new symbols get random rows at the end of its embeddings.
+    """Return a bundle ready for finetuning: new symbols get random rows of its embeddings and outputs.
+
+    All that it had before stays: its weights for the old symbols are the same.
 
     >>> from windlass.data import Sides
     >>> from windlass.data.examples import Place
@@ -52,5 +55,12 @@ def extend_bundle(base: Bundle, recipe: Recipe, train: Sequence[Example], note: 
     before = dict(base.model.named_parameters()) | dict(base.model.named_buffers())
     with torch.no_grad():
         for name, tensor in [*extended.model.named_parameters(), *extended.model.named_buffers()]:
-            tensor[tuple(slice(n) for n in before[name].shape)] = before[name]
+            _copy_rows(before[name], tensor, extended.model.head.output_blocks if name.startswith("head.") else 1)
     return extended
+
+
+def _copy_rows(before: Tensor, now: Tensor, blocks: int) -> None:
+    """Copy a tensor into one that is at least as large; new rows are at the end of every block."""
+    if before.dim() and len(before) != len(now):
+        before, now = before.unflatten(0, (blocks, -1)), now.unflatten(0, (blocks, -1))
+    now[tuple(slice(n) for n in before.shape)] = before

@@ -11,6 +11,13 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+SMALLEST = 2**17
+"""Elements of the smallest weight that is multiplied in 8 bits: below it, rounding the input costs more than it saves.
+
+The rows of the input do not count, so that a result does not depend on the batch. Inputs within -1..1, which need no
+scale, are multiplied in 8 bits by smaller weights too.
+"""
+
 
 @final
 @dataclass(frozen=True)
@@ -59,9 +66,10 @@ class Int8Weight:
     bounded: bool
 
     @staticmethod
-    def usable(weight: Tensor) -> bool:
-        """Whether this machine multiplies by such a weight in 8 bits."""
-        return weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() > 0 and levels() > 0
+    def usable(weight: Tensor, bounded: bool = False) -> bool:
+        """Whether this machine multiplies by such a weight in 8 bits, and gains by it."""
+        large = weight.numel() >= (1 if bounded else max(SMALLEST, 1))
+        return weight.dtype == torch.float32 and weight.device.type == "cpu" and large and levels() > 0
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None, bounded: bool) -> Int8Weight:

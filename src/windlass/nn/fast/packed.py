@@ -87,7 +87,7 @@ def pack(weight: Tensor, bias: Tensor | None = None, int8: bool = False, bounded
     [[2.0, 3.0]]
     """
     weight, bias = weight.detach(), None if bias is None else bias.detach()
-    if int8 and Int8Weight.usable(weight):
+    if int8 and Int8Weight.usable(weight, bounded):
         return Int8Weight.of(weight, bias, bounded)
     return _Reordered(weight, bias) if weight.numel() and onednn.usable(weight) else Transposed(weight, bias)
 
