@@ -74,6 +74,8 @@ def test_a_score_on_labels_that_the_model_does_not_know_says_nothing():
     unknown = UnknownLabels(2, 2, ("0", "1"), ("0.0", "1.0"))
     result = Evaluation({"accuracy": 0.0}, 2, (), unknown)
     assert judge(classifier(50.0), result, {"accuracy": 0.0}, "bag of words") is None
+    own = judge(classifier(50.0), result, {"accuracy": 0.0}, "bag of words", own=True)
+    assert own.sentence().startswith("no better than its baseline: accuracy 0.00, bag of words 0.00")
     some = replace(result, unknown=replace(unknown, count=1))
     assert judge(classifier(50.0), some, {"accuracy": 0.0}, "bag of words") is not None
 

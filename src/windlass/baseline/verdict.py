@@ -12,7 +12,7 @@ from typing import Literal
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
 from windlass.inference.evaluate import Evaluation
-from windlass.metrics import METRICS, higher_is_better
+from windlass.metrics import METRICS, best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
 
@@ -75,7 +75,7 @@ class Verdict:
     @property
     def standing(self) -> Standing:
         """How the model compares with its baseline; a gain within the noise is not clearly better."""
-        if self.model == self.baseline == (100.0 if higher_is_better(self.metric) else 0.0):
+        if self.model == self.baseline == best_possible(self.metric):
             return "better"  # nothing is left to gain
         gain = self.model - self.baseline if higher_is_better(self.metric) else self.baseline - self.model
         if gain < -self.noise or math.isnan(gain):
@@ -97,8 +97,12 @@ class Verdict:
         return f"{text}; try {_either(advice)}" if advice else text
 
 
-def judge(bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: str) -> Verdict | None:
+def judge(
+    bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: str, own: bool = False
+) -> Verdict | None:
     """Compare by the metric of the task; None if the baseline does not have it, or the model knows no reference.
+
+    Of the model's `own` run, no reference that it knows is told too: it has learned nothing that dev asks for.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -107,7 +111,8 @@ def judge(bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: 
     'worse'
     """
     metric = bundle.task.metric if bundle.task.metric in baseline else bundle.task.output_metric
-    if metric not in result.metrics or metric not in baseline or (result.unknown and result.unknown.all):
+    strange = result.unknown is not None and result.unknown.all and not own
+    if metric not in result.metrics or metric not in baseline or strange:
         return None
     return Verdict(metric, result.metrics[metric], baseline[metric], name, result.examples)
 
