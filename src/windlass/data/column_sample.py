@@ -46,6 +46,7 @@ class Recognised:
     data: Mapping[str, Column]
     reason: str
     alternatives: tuple[str, ...] = field(default=())  # other tasks that can read these columns
+    rivals: tuple[Column, ...] = field(default=(), repr=False)  # columns that could be the target too
 
 
 @dataclass(frozen=True)

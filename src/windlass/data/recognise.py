@@ -105,10 +105,12 @@ def recognise(
     targets = named or [c for c in usable if c.looks in ("label", "labels", "number") and c not in firsts]
     if targets and not named:
         targets = [*(c for c in _sounds(usable) if c not in (*firsts, *seconds, *targets)), *targets]
+    rivals = tuple(c.column for c in free if c.looks in ("label", "labels") and c not in (*firsts, *seconds, *targets))
     texts = [c for c in usable if c in firsts or (c.looks in ("text", "list", "unclear") and c not in targets)]
     first = [c for c in texts if c in firsts] or [c for c in texts if c not in seconds]
     if targets and len(seconds) == 1 and seconds[0] in texts and first:
-        return _answered([first[0], seconds[0]], only(targets, where), where)
+        found = _answered([first[0], seconds[0]], only(targets, where), where)
+        return replace(found, rivals=() if "target" in own else rivals)
     if not targets and len(texts) == 2:
         source = (first or texts)[0]
         return _answered([source], next(c for c in texts if c is not source), where)
@@ -132,7 +134,7 @@ def recognise(
         raise _two_readings(sources, target, where)
     if len(sources) > 1:
         raise choose(sources, where, {"target": target} if named else own)
-    return _answered(sources, target, where)
+    return replace(_answered(sources, target, where), rivals=() if "target" in own else rivals)
 
 
 def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSample]:

@@ -182,7 +182,9 @@ def _agreed(look: Callable[[], Recognised], settings: Sequence[dict[str, Any]]) 
         if fitting and fitting[0] != found.task:
             instead = f"task {fitting[0]}, as {writes} is set; without it: {found.task}, as {found.reason}"
             return Recognised(fitting[0], {}, ""), instead
-    return found, f"task {found.task}, as {found.reason}{otherwise}"
+    rivals = " and ".join(map(repr, found.rivals[:3])) + (" ..." if len(found.rivals) > 3 else "")
+    rival = f"; {rivals} could be the target too: choose with --target" if rivals else ""
+    return found, f"task {found.task}, as {found.reason}{otherwise}{rival}"
 
 
 def adapt_tokens(
