@@ -333,3 +333,14 @@ def test_an_option_that_the_recognised_task_lacks_is_said(tmp_path: Path):
     composed = compose_for(None, None, over, notes.append)
     assert (composed.task, composed.data.source, composed.data.target) == ("text", "review", "label")
     assert "task text, as model.decoder is set; without it: classify, as column 'label' holds 2 labels" in notes[0]
+
+
+def test_a_run_that_its_time_limit_has_ended_tells_how_to_go_on(tmp_path: Path, tiny_data: Path):
+    ran = windlass(
+        "train", tiny_data / "pairs.tsv", *TINY, "--epochs", "9999", "--minutes", "0.02", "--out", tmp_path / "m"
+    )
+    assert ran.code == 0, ran.err
+    assert load_definition(tmp_path / "m")[0].train.minutes == 0.02
+    again = windlass("train", "--resume", "--out", tmp_path / "m")
+    for said in (ran.err, again.err):
+        assert "the time limit of 1s ended the run; to go on: windlass train --resume --minutes 0.04 --out" in said

@@ -12,6 +12,7 @@ from typing import Literal
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
 from windlass.inference.evaluate import Evaluation
+from windlass.inference.info import OUTCOME
 from windlass.metrics import METRICS, best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
@@ -131,11 +132,11 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
         scores, steps = [row["dev"] for row in log], int(log[-1]["step"])
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return ["more epochs (--epochs)", "another learning rate (--lr)"]
-    epochs, advice = bundle.recipe.train.epochs, []
-    if steps < MIN_STEPS:
+    epochs, advice = bundle.recipe.train.epochs, _more_time(folder, bundle)
+    if not advice and steps < MIN_STEPS:
         enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / steps))
         advice.append(f"more epochs (--epochs {enough}: the run had only {counted(steps, 'step')})")
-    elif bundle.scores not in scores[:-1]:
+    elif not advice and bundle.scores not in scores[:-1]:
         advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
     vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
     words = vocabulary is not None and vocabulary.spaced
@@ -144,6 +145,22 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
     if examples < FEW and not bundle.task.language_model:
         advice.append(f"more data than {counted(examples, 'example')}")
     return advice or ["another learning rate (--lr)", "another size (windlass compare)"]
+
+
+def _more_time(folder: Path, bundle: Bundle) -> list[str]:
+    """The advice for a run that its time limit ended."""
+    try:
+        outcome = json.loads((folder / OUTCOME).read_text())
+        reason, done = outcome["reason"], float(outcome["epochs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    options = bundle.recipe.train
+    if reason != "minutes" or options.minutes is None:
+        return []
+    ended = f"the limit ended the run after {done:.3g} of {options.epochs} epochs"
+    time = f"more time (--minutes {2 * options.minutes:g}: {ended})"
+    fewer = options.schedule.spans_run and 1 <= int(done) < options.epochs
+    return [time, f"fewer epochs (--epochs {int(done)})"] if fewer else [time]
 
 
 def _either(advice: Sequence[str]) -> str:

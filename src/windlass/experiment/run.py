@@ -282,6 +282,7 @@ def run(
         beside = baseline_metrics(baseline, recipe.task, data.dev)
     content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
+    content |= {"reason": result.reason}
     atomic_write(out / OUTCOME, json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
 
