@@ -168,6 +168,8 @@ def test_numbers_of_rows_are_not_offered_and_phonemes_are_offered_first(tmp_path
     told = survey_columns(path, DataOptions(), caught.value)
     assert told is not None
     assert (told.columns[0].holds, told.pair) == ("ids", ("Wort", "Laute"))
+    found = recognise_file(path, DataOptions(source="Wort"))  # which leaves one column of phonemes
+    assert (found.task, found.data["target"], found.rivals) == ("pronounce", "Laute", ("Wortart", "Bemerkung"))
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def recognise(
     named = [own["target"]] if "target" in own else [c for c in by_name(free, TARGET_NAMES) if c not in seconds]
     targets = named or [c for c in usable if c.looks in ("label", "labels", "number") and c not in firsts]
     if targets and not named:
-        targets = [*(c for c in _sounds(usable) if c not in (*firsts, *seconds, *targets)), *targets]
+        sounds = [c for c in _sounds(usable) if c not in (*firsts, *seconds, *targets)]
+        targets = sounds if "source" in own and len(sounds) == 1 else [*sounds, *targets]
     rivals = tuple(c.column for c in free if c.looks in ("label", "labels") and c not in (*firsts, *seconds, *targets))
     texts = [c for c in usable if c in firsts or (c.looks in ("text", "list", "unclear") and c not in targets)]
     first = [c for c in texts if c in firsts] or [c for c in texts if c not in seconds]
