@@ -66,6 +66,17 @@ def test_columns_are_found_by_what_they_hold():
         windlass.fit(pd.DataFrame({"text": [], "label": []}), task="classify", quiet=True)
 
 
+def test_another_column_that_could_be_the_target_is_named(capsys):
+    rows = {"subject_text": [f"{text} {n}" for n, text in enumerate(TEXTS * 2)], "category": LABELS * 2}
+    frame = pd.DataFrame(rows | {"priority": (["low", "high", "urgent"] * 11)[:32]})
+    small = SMALL | {"train.epochs": 1}
+    assert windlass.fit(frame, settings=small).bundle.recipe.data.target == "category"
+    said = "'priority' could be the target too: choose with target="
+    assert said in "".join(capsys.readouterr())
+    windlass.fit(frame, target="category", settings=small)
+    assert said not in "".join(capsys.readouterr())
+
+
 def test_labels_come_back_as_text():
     names = dict(fit(list(zip(TEXTS, np.array(LABELS) > 0, strict=True))).predict("good film")[0].answer.by_label())
     assert set(names) == {"True", "False"}

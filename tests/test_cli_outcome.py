@@ -206,3 +206,18 @@ def test_verbose_shows_the_recipe_and_every_finding(tmp_path):
 )
 def test_another_file_has_the_same_ending(file, other):
     assert like("test", file) == other
+
+
+def test_phonemes_without_spaces_are_told_before_training(tmp_path):
+    words = [f"{a}{b}{c}" for a in "bdfgl" for b in "aeiou" for c in "mn"]
+    path = tmp_path / "words.tsv"
+    path.write_text("".join(f"{word}\t/{word.replace('e', 'ɛ')}ː/\n" for word in words))
+    told = "one token that never repeats, which cannot be learned: put spaces between phonemes, or add --set"
+    done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "m", *SMALL)
+    assert done.err.index(told) < done.err.index("an epoch of")
+    mended = [*SMALL, "--set", "target.tokens=characters"]
+    done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "n", *mended)
+    assert done.code == 0
+    assert told not in done.err
+    path.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words))
+    assert told not in windlass("train", path, "--task", "pronounce", "--out", tmp_path / "o", *SMALL).err

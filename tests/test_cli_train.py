@@ -17,6 +17,8 @@ import yaml
 
 from command import TINY, refused, windlass
 from windlass.bundle import load_definition, load_weights
+from windlass.experiment.recognise import compose_for
+from windlass.recipe import setting
 
 ONE = [*TINY, "--set", "train.epochs=1"]
 
@@ -312,3 +314,33 @@ def test_ctrl_c_anywhere_is_one_line(tiny_data, tmp_path, monkeypatch):
     ran = windlass("train", tiny_data / "pairs.tsv", "--out", tmp_path / "m", *ONE)
     assert (ran.code, ran.err.splitlines()[-1]) == (130, "interrupted")
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("own", ["model.decoder.size=8", "target.tokens=words", "model.decoder.cell=gru"])
+def test_running_text_is_recognised_whatever_options_are_set(tmp_path: Path, own: str):
+    lines = [f"{chr(97 + n % 26)}{n} goes the tale of a {n} year old king" for n in range(200)]
+    (tmp_path / "play.txt").write_text("\n".join(lines))
+    ran = windlass("doctor", tmp_path / "play.txt")
+    assert "task lm" in ran.err
+    composed = compose_for(None, None, [{"data": {"train": [str(tmp_path / "play.txt")]}}, setting(own)], print)
+    assert composed.task == "lm"
+
+
+def test_an_option_that_the_recognised_task_lacks_is_said(tmp_path: Path):
+    table, notes = tmp_path / "reviews.csv", list[str]()
+    table.write_text("id,review,label\n" + "".join(f"{n},it was {n},{'good bad'.split()[n % 2]}\n" for n in range(40)))
+    over = [{"data": {"train": [str(table)]}}, setting("model.decoder.size=8")]
+    composed = compose_for(None, None, over, notes.append)
+    assert (composed.task, composed.data.source, composed.data.target) == ("text", "review", "label")
+    assert "task text, as model.decoder is set; without it: classify, as column 'label' holds 2 labels" in notes[0]
+
+
+def test_a_run_that_its_time_limit_has_ended_tells_how_to_go_on(tmp_path: Path, tiny_data: Path):
+    ran = windlass(
+        "train", tiny_data / "pairs.tsv", *TINY, "--epochs", "9999", "--minutes", "0.02", "--out", tmp_path / "m"
+    )
+    assert ran.code == 0, ran.err
+    assert load_definition(tmp_path / "m")[0].train.minutes == 0.02
+    again = windlass("train", "--resume", "--out", tmp_path / "m")
+    for said in (ran.err, again.err):
+        assert "the time limit of 1s ended the run; to go on: windlass train --resume --minutes 0.04 --out" in said

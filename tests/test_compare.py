@@ -279,3 +279,62 @@ def test_a_comparison_goes_on_when_the_shell_that_started_it_has_gone(monkeypatc
     trials._ProgressObserver(lambda fraction, left: None, subprocess=False).step(step)
     with pytest.raises(KeyboardInterrupt):
         trials._ProgressObserver(lambda fraction, left: None, subprocess=True).step(step)
+
+
+# -- the data are recognised as for a single run
+
+
+def tickets(path: Path, count: int, start: int = 0) -> Path:
+    """A table as pandas writes it, with an index, an id and another label."""
+    words = {"billing": "invoice refund".split(), "login": "password account".split()}
+    rows = [",ticket_id,subject_text,category,priority"]
+    for n in range(start, start + count):
+        label = list(words)[n % 2]
+        text = f"my {words[label][n % 4 // 2]} is wrong {n} times"
+        rows.append(f"{n},T-{7919 * n % 9973},{text},{label},{'low high urgent'.split()[n * 7 % 3]}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("chosen", [["--target", "category"], []])
+def test_columns_that_are_not_chosen_are_recognised_as_train_does_and_noted_once(tmp_path: Path, chosen):
+    train, dev = tickets(tmp_path / "train.csv", 60), tickets(tmp_path / "dev.csv", 20, 60)
+    small = ["--set", "model.encoder.size=8", "--set", "train.epochs=1", "--seeds", "1", "--out", tmp_path / "out"]
+    vary = ["--vary", "model.encoder.cell=gru,min_gru"]
+    ran = windlass("compare", "--task", "classify", "--train", train, "--dev", dev, *chosen, *vary, *small)
+    assert ran.code == 0, ran.err
+    assert ran.err.count("columns: source 'subject_text', target 'category'") == 1
+    data = Bundle.load(tmp_path / "out" / "runs" / "gru" / "1").recipe.data
+    assert (data.source, data.target) == ("subject_text", "category")
+
+
+def test_names_are_compared_letter_by_letter_as_train_reads_them():
+    names = [(f"{'iva' if n % 2 else 'ros'}{chr(97 + n)}", "ru" if n % 2 else "it") for n in range(20)]
+    vary = {"model.encoder.cell": ["gru", "rnn"]}
+    small = {"train.epochs": 1, "model.encoder.size": 8}
+    found = compare(train=names, dev=names, task="classify", vary=vary, settings=small, seeds=1, quiet=True)
+    words = small | {"source.tokens": "words"}
+    other = compare(train=names, dev=names, task="classify", vary=vary, settings=words, seeds=1, quiet=True)
+    assert found.rows[0].parameters != other.rows[0].parameters
+
+
+def test_unclear_columns_are_refused_before_anything_is_trained(tmp_path: Path):
+    table = tmp_path / "two.csv"
+    table.write_text("a,b,c\n" + "".join(f"some text {n},another text {n},third text {n}\n" for n in range(30)))
+    arguments = ["--task", "text", "--train", table, "--target", "b", "--vary", "train.epochs=1,2"]
+    assert "several columns hold text: 'a', 'c'; choose with --source" in refused(
+        "compare", *arguments, "--out", tmp_path / "out"
+    )
+
+
+def test_it_is_said_if_no_candidate_is_better_than_the_baseline():
+    worse = Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 95.0)))
+    assert worse.below_baseline() == ["no candidate is better than the baseline: lstm has wer 95.00, copy 95.00"]
+    assert Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 94.0))).below_baseline() == []
+
+
+def test_a_key_that_is_varied_twice_is_refused(tmp_path: Path):
+    vary = ["--vary", "model.encoder.cell=gru,min_gru", "--vary", "model.encoder.cell=lstm"]
+    assert "--vary model.encoder.cell: given twice" in refused(
+        "compare", "--task", "classify", *vary, "--out", tmp_path / "out"
+    )

@@ -16,6 +16,8 @@ from windlass.data.sides import SideOptions
 from windlass.data.unknown import UnknownLabels
 from windlass.inference.evaluate import Evaluation
 from windlass.recipe import Recipe, compose
+from windlass.recipe.schedule import Cosine
+from windlass.training.estimate import Estimate
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,8 @@ def test_a_score_on_labels_that_the_model_does_not_know_says_nothing():
     unknown = UnknownLabels(2, 2, ("0", "1"), ("0.0", "1.0"))
     result = Evaluation({"accuracy": 0.0}, 2, (), unknown)
     assert judge(classifier(50.0), result, {"accuracy": 0.0}, "bag of words") is None
+    own = judge(classifier(50.0), result, {"accuracy": 0.0}, "bag of words", own=True)
+    assert own.sentence().startswith("no better than its baseline: accuracy 0.00, bag of words 0.00")
     some = replace(result, unknown=replace(unknown, count=1))
     assert judge(classifier(50.0), some, {"accuracy": 0.0}, "bag of words") is not None
 
@@ -112,3 +116,22 @@ def test_a_run_that_still_improved_is_told_to_train_longer(tmp_path):
 def test_a_run_that_improved_no_more_is_not(tmp_path):
     advice = advise(folder_of(tmp_path, [500, 1000], [60.0, 50.0], 90_000), classifier(60.0))
     assert advice == ["pretrained vectors (--vectors FILE)"]
+
+
+def test_a_run_that_its_time_limit_ended_is_told_of_time_and_not_of_epochs(tmp_path):
+    folder, bundle = folder_of(tmp_path, [50, 100], [50.0, 40.0], 200), classifier(50.0)
+    (folder / "training" / "outcome.json").write_text(json.dumps({"reason": "minutes", "epochs": 8.3}))
+    train = bundle.recipe.train.model_copy(update={"minutes": 2.0, "epochs": 40, "schedule": Cosine()})
+    bundle = replace(bundle, recipe=bundle.recipe.model_copy(update={"train": train}))
+    assert advise(folder, bundle)[:2] == [
+        "more time (--minutes 4: the limit ended the run after 8.3 of 40 epochs)",
+        "fewer epochs (--epochs 8)",
+    ]
+
+
+def test_an_estimate_tells_how_many_epochs_a_time_limit_allows():
+    expected = Estimate(parameters=900, batches=5, epochs=40, seconds=8.0, megabytes=1.0, minutes=2.0, decays=True)
+    assert "of 40 epochs the time limit allows about 15, without evaluation" in expected.render()
+    assert "the learning rate decays over all 40: --epochs 15" in expected.render()
+    assert "decays" not in replace(expected, decays=False).render()
+    assert "at most 5m20s for 40 epochs" in replace(expected, minutes=9.0).render()

@@ -372,7 +372,7 @@ def fit(
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)
     if outcome.dev is not None:
-        verdict = judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name)
+        verdict = judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name, own=True)
         if verdict is not None and (sentence := verdict.sentence()):
             observer.note(sentence)
     saved = folder if out is not None else None

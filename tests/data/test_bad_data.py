@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import DataError
 from windlass.data.readers import DataOptions, ReadResult, read
+from windlass.data.sides import SideOptions
 
 GOOD = b"a\tb\n"
 OBJECT = b'{"s": "a", "t": "b"}\n'
@@ -221,3 +222,16 @@ def test_any_json_value_gives_examples_or_a_data_error(tmp_path_factory: pytest.
     for alignment in (None, 3):
         result = attempt(path, DataOptions(alignment=alignment))
         assert "\n" not in result if isinstance(result, str) else result.examples
+
+
+def test_line_parallel_files_without_a_comma_are_told_how_they_are_given(tmp_path: Path):
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("one line\n\nanother line\n")
+    with pytest.raises(DataError, match=r"a comma and no space between: \S*a\.en,\S*a\.de$"):
+        read(tmp_path / "a.en")
+    (tmp_path / "a.de").unlink()
+    with pytest.raises(DataError, match=r"a\.en,OTHER$"):
+        read(tmp_path / "a.en")
+    (tmp_path / "labels.txt").write_text("one line\nanother line\n")
+    with pytest.raises(DataError, match="separated by tabs"):
+        read(tmp_path / "labels.txt", sides=SideOptions(target="label"))

@@ -145,7 +145,7 @@ def test_the_columns_of_a_table_that_is_not_clear_are_described(tmp_path):
     path = written(tmp_path / "a.csv", "Lema Glosa Wert Fecha", WORDS, GLOSSES, ["", *GENDERS[1:]], DATES)
     told = survey_columns(path, DataOptions(), DataError(f"{path}: which?"))
     assert told is not None
-    report, columns = told
+    report, columns, _ = told
     assert [(c.column, c.holds, c.blank, c.usable) for c in columns] == [
         ("Lema", "texts", 0, True),
         ("Glosa", "texts", 0, True),
@@ -156,6 +156,33 @@ def test_the_columns_of_a_table_that_is_not_clear_are_described(tmp_path):
     assert "as they are understood" not in report.render()
     assert "nothing wrong" not in report.render()
     assert report.refused
+
+
+def test_numbers_of_rows_are_not_offered_and_phonemes_are_offered_first(tmp_path):
+    numbers = [str(n - (n > 40)) for n in range(1, len(WORDS) + 1)]  # one row was copied, with its number
+    kinds, notes = (["noun", "verb", "name"] * 35)[: len(WORDS)], (["check", "loan word", ""] * 35)[: len(WORDS)]
+    path = written(tmp_path / "a.csv", "Nr. Wort Wortart Laute Bemerkung", numbers, WORDS, kinds, PHONES, notes)
+    with pytest.raises(DataError) as caught:
+        recognise_file(path, DataOptions())
+    assert "the target: 'Laute' (text), 'Wortart' (a label), 'Bemerkung' (a label); choose" in str(caught.value)
+    told = survey_columns(path, DataOptions(), caught.value)
+    assert told is not None
+    assert (told.columns[0].holds, told.pair) == ("ids", ("Wort", "Laute"))
+    found = recognise_file(path, DataOptions(source="Wort"))  # which leaves one column of phonemes
+    assert (found.task, found.data["target"], found.rivals) == ("pronounce", "Laute", ("Wortart", "Bemerkung"))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "looks"),
+    [
+        ("n", [100 + 7 * n + n % 3 for n in range(40)], "id"),  # with gaps
+        ("score", [100 + 7 * n + n % 3 for n in range(40)], "number"),  # sorted by its target
+        ("n", [n * 37 % 101 for n in range(40)], "number"),
+        ("n", [n + 0.5 * (n % 3) for n in range(40)], "number"),
+    ],
+)
+def test_whole_numbers_that_ascend_are_ids(name, numbers, looks):
+    assert ColumnSample(1, name, [str(n) for n in numbers]).looks == looks
 
 
 def test_a_model_that_is_trained_further_reads_its_own_columns(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from command import refused, windlass
 from windlass.core.errors import DataError
 from windlass.data.frames import as_frame
 from windlass.data.readers import DataOptions, read
@@ -252,3 +253,35 @@ def test_pictures_in_memory():
     assert recognise_frame(as_frame(rows), {}, [], lambda text: None) == "classify-picture"
     first, *_ = as_examples(rows, "train", compose("classify-picture", None)).examples
     assert (Image.open(first.source).size, first.target) == ((8, 8), "cat")
+
+
+def model(folder: Path, *names: str) -> None:
+    """A folder with a picture, as Windlass writes one of a model or of a comparison."""
+    pictures(folder / "training", 1)
+    for name in names:
+        (folder / name).write_text("{}")
+
+
+def test_folders_of_models_are_no_labels_and_are_told(tmp_path):
+    for label in ("cat", "dog"):
+        pictures(tmp_path / label, 3)
+    model(tmp_path / "m300", "recipe.yaml", "codecs.json")
+    model(tmp_path / "cells", "comparison.json", "comparison.md")
+    model(tmp_path / "cat" / "m301", "recipe.yaml", "codecs.json")
+    assert "its folders are 2 labels of pictures (cat 3, dog 3)" in recognise_file(tmp_path, DataOptions()).reason
+    found = read(tmp_path, DataOptions(), SideOptions(source="picture", target="label"))
+    assert sorted({example.target for example in found.examples}) == ["cat", "dog"]
+    assert any("3 folders of models left out, such as m301" in note for note in found.notes)
+    with pytest.raises(DataError, match="m300: this is a model or a comparison, no data"):
+        recognise_file(tmp_path / "m300", DataOptions())
+
+
+def test_labels_of_one_picture_each_are_refused_and_doctor_says_what_train_says(tmp_path):
+    for label in "abc":
+        pictures(tmp_path / label, 1)
+    said = "its 3 folders hold one picture each: put several of every label into its folder"
+    with pytest.raises(DataError, match=said):
+        recognise_file(tmp_path, DataOptions())
+    assert said in refused("doctor", tmp_path)
+    report = windlass("doctor", tmp_path, "--task", "classify-picture")
+    assert "each of the 3 labels has one example: there is nothing to learn" in report.out

@@ -12,7 +12,8 @@ from typing import Literal
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
 from windlass.inference.evaluate import Evaluation
-from windlass.metrics import METRICS, higher_is_better
+from windlass.inference.info import OUTCOME
+from windlass.metrics import METRICS, best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
 
@@ -75,7 +76,7 @@ class Verdict:
     @property
     def standing(self) -> Standing:
         """How the model compares with its baseline; a gain within the noise is not clearly better."""
-        if self.model == self.baseline == (100.0 if higher_is_better(self.metric) else 0.0):
+        if self.model == self.baseline == best_possible(self.metric):
             return "better"  # nothing is left to gain
         gain = self.model - self.baseline if higher_is_better(self.metric) else self.baseline - self.model
         if gain < -self.noise or math.isnan(gain):
@@ -97,8 +98,12 @@ class Verdict:
         return f"{text}; try {_either(advice)}" if advice else text
 
 
-def judge(bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: str) -> Verdict | None:
+def judge(
+    bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: str, own: bool = False
+) -> Verdict | None:
     """Compare by the metric of the task; None if the baseline does not have it, or the model knows no reference.
+
+    Of the model's `own` run, no reference that it knows is told too: it has learned nothing that dev asks for.
 
     >>> from windlass.data import Sides
     >>> from windlass.recipe import Recipe
@@ -107,7 +112,8 @@ def judge(bundle: Bundle, result: Evaluation, baseline: dict[str, float], name: 
     'worse'
     """
     metric = bundle.task.metric if bundle.task.metric in baseline else bundle.task.output_metric
-    if metric not in result.metrics or metric not in baseline or (result.unknown and result.unknown.all):
+    strange = result.unknown is not None and result.unknown.all and not own
+    if metric not in result.metrics or metric not in baseline or strange:
         return None
     return Verdict(metric, result.metrics[metric], baseline[metric], name, result.examples)
 
@@ -126,11 +132,11 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
         scores, steps = [row["dev"] for row in log], int(log[-1]["step"])
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return ["more epochs (--epochs)", "another learning rate (--lr)"]
-    epochs, advice = bundle.recipe.train.epochs, []
-    if steps < MIN_STEPS:
+    epochs, advice = bundle.recipe.train.epochs, _more_time(folder, bundle)
+    if not advice and steps < MIN_STEPS:
         enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / steps))
         advice.append(f"more epochs (--epochs {enough}: the run had only {counted(steps, 'step')})")
-    elif bundle.scores not in scores[:-1]:
+    elif not advice and bundle.scores not in scores[:-1]:
         advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
     vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
     words = vocabulary is not None and vocabulary.spaced
@@ -139,6 +145,22 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
     if examples < FEW and not bundle.task.language_model:
         advice.append(f"more data than {counted(examples, 'example')}")
     return advice or ["another learning rate (--lr)", "another size (windlass compare)"]
+
+
+def _more_time(folder: Path, bundle: Bundle) -> list[str]:
+    """The advice for a run that its time limit ended."""
+    try:
+        outcome = json.loads((folder / OUTCOME).read_text())
+        reason, done = outcome["reason"], float(outcome["epochs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    options = bundle.recipe.train
+    if reason != "minutes" or options.minutes is None:
+        return []
+    ended = f"the limit ended the run after {done:.3g} of {options.epochs} epochs"
+    time = f"more time (--minutes {2 * options.minutes:g}: {ended})"
+    fewer = options.schedule.spans_run and 1 <= int(done) < options.epochs
+    return [time, f"fewer epochs (--epochs {int(done)})"] if fewer else [time]
 
 
 def _either(advice: Sequence[str]) -> str:

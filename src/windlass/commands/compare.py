@@ -42,7 +42,11 @@ def compare_command(
     by: Annotated[str | None, typer.Option(metavar="length", help="also score by the length of the source")] = None,
     source: flags.Source = None,
     target: flags.Target = None,
+    second: flags.Second = None,
     format: flags.Format = None,
+    header: flags.Header = None,
+    separator: flags.Separator = None,
+    encoding: flags.Encoding = None,
     json_: flags.Json = False,
     device: flags.Device = "auto",
     quiet: flags.Quiet = False,
@@ -60,16 +64,23 @@ def compare_command(
     note: Callable[[str], None] = (lambda text: None) if quiet else say
     if by not in (None, "length"):
         raise WindlassError(f"--by {by}: unknown; the only choice is length")
-    over: dict[str, Any] = columns(source, target, None, format)
+    over: dict[str, Any] = columns(source, target, None, format, second, header, separator, encoding)
     if train:
         over["train"] = train
     if dev is not None:
         over["dev"] = dev
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
-    compared = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or ())
+    compared = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or (), note)
     try:
         comparison = run_all(
-            compared, _seeds(seeds), out, jobs, quiet, choose_device(device, note), by="length" if by else None
+            compared,
+            _seeds(seeds),
+            out,
+            jobs,
+            quiet,
+            choose_device(device, note),
+            by="length" if by else None,
+            note=note,
         )
     except KeyboardInterrupt:
         say("interrupted; finished runs are kept: repeat the command to resume")
@@ -133,4 +144,6 @@ def _print(comparison: Comparison, out: Path, json_: bool, note: Callable[[str],
         print(f"{group}{lengths.part} {lengths.metric} by the length of the source, in tokens (examples)")
         print(lengths.markdown())
     note(f"mean ± standard deviation over seeds; all metrics in {out / 'comparison.md'}, drawn in {picture}")
+    for sentence in comparison.below_baseline():
+        note(sentence)
     note(f"models in {shlex.quote(str(out / 'runs'))}")

@@ -15,8 +15,7 @@ from windlass.commands.shared import app, columns, say
 from windlass.core.errors import DataError, visible
 
 if TYPE_CHECKING:
-    from windlass.data.column_facts import ColumnFacts
-    from windlass.data.doctor import Report
+    from windlass.data.column_facts import Survey
 
 
 @app.command()
@@ -47,6 +46,7 @@ def doctor(
     """
     from windlass.data.column_facts import survey_columns
     from windlass.data.corpus import examine
+    from windlass.data.folders import is_folder
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
     from windlass.recipe import compose
@@ -58,12 +58,12 @@ def doctor(
     try:
         recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)
     except DataError as error:
-        if task is not None:
+        if task is not None or is_folder(files[0]):
             raise
         recipe = compose("text", None, [{"data": over}])
         unclear = survey_columns(files[0], recipe.data, error)
         if unclear is not None:
-            _print_columns(*unclear, limit, json_)
+            _print_columns(unclear, limit, json_)
             raise typer.Exit(1) from None
     track = (Silent() if json_ else RichProgress()).track
     report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader, track)
@@ -84,14 +84,14 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _print_columns(report: Report, columns: list[ColumnFacts], limit: int, json_: bool) -> None:
+def _print_columns(survey: Survey, limit: int, json_: bool) -> None:
     """Print what the columns of a table hold, and how to choose among them."""
+    report, columns, (source, target) = survey
     if json_:
         findings = [asdict(f) for f in report.findings]
         content = {"task": None, "columns": [asdict(c) for c in columns], "counts": report.counts, "findings": findings}
         print(json.dumps(content, ensure_ascii=False))
         return
     print(visible(report.render(limit), sys.stdout))
-    first, second = [*(c for c in columns if c.usable), *columns][:2]
-    chosen = shlex.join(["--source", str(first.column), "--target", str(second.column)])
+    chosen = shlex.join(["--source", str(source), "--target", str(target)])
     print(visible(f"choose the columns, for example {chosen}", sys.stdout))

@@ -71,7 +71,7 @@ def verdict_of(outcome: Outcome) -> Verdict | None:
     """
     if outcome.dev is None:
         return None
-    return judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name)
+    return judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name, own=True)
 
 
 def _hints(outcome: Outcome, folder: str, example: Value) -> Iterator[str]:

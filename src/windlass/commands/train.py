@@ -44,6 +44,7 @@ def train(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="output directory")] = Path("model"),
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="passes over the training data")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="X", help="time limit")] = None,
     lr: Annotated[float | None, typer.Option(metavar="X", help="peak learning rate")] = None,
     batch_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, help="batch size in tokens")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="random seed")] = None,
@@ -86,14 +87,15 @@ def train(
     from windlass.recipe import merge, override, parse, setting
     from windlass.tasks import TASKS
     from windlass.training.observe import Silent
-    from windlass.training.progress import RichProgress
+    from windlass.training.progress import RichProgress, format_duration
 
     if quiet and verbose:
         raise WindlassError("--quiet and --verbose: choose one")
     note: Callable[[str], None] = (lambda text: None) if quiet else say
     device = choose_device(device, note)
     settings = [setting(text) for text in set_ or []]
-    named = {"train.epochs": epochs, "train.optimiser.lr": lr, "train.batch_tokens": batch_tokens, "seed": seed}
+    named = {"train.epochs": epochs, "train.minutes": minutes, "train.optimiser.lr": lr}
+    named |= {"train.batch_tokens": batch_tokens, "seed": seed}
     settings += [override(key, value) for key, value in named.items() if value is not None]
     observer: Observer = Silent() if quiet else RichProgress()
     paths = [*(files or []), *(train_files or [])]
@@ -147,6 +149,9 @@ def train(
         say(verdict.sentence(advise(out, outcome.bundle)))
     for line in outcome_lines(outcome, out, perf_counter() - started, example_for_hints(data.dev)):
         note(line)
+    if outcome.fit.reason == "minutes" and (limit := composed.train.minutes) is not None:
+        more = f"{program()} train --resume --minutes {2 * limit:g} --out {shlex.quote(str(out))}"
+        note(f"the time limit of {format_duration(60 * limit)} ended the run; to go on: {more}")
 
 
 def delete_model(folder: Path, note: Callable[[str], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from windlass.core.errors import RecipeError, WindlassError
+from windlass.core.errors import DataError, RecipeError, WindlassError
+from windlass.experiment.recognise import compose_for
 from windlass.recipe import Recipe, compose, override
 
 Variation = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -30,6 +31,9 @@ class Candidate:
     recipe: Recipe
     group: str = ""  # candidates with the same task and data; empty if there is only one group
     test: str | None = None  # a file to score on in addition to dev
+    adaptable: bool = False  # the default of a task, whose tokens are still to suit the data
+    settings: tuple[dict[str, Any], ...] = ()  # of a user, which stay
+    error: str | None = None  # why its data cannot be read
 
     @property
     def folder(self) -> str:
@@ -72,10 +76,12 @@ def candidates(
     settings: Sequence[dict[str, Any]] = (),
     vary: Sequence[Variation] = (),
     tests: Sequence[str | Path] = (),
+    note: Callable[[str], None] = lambda text: None,
 ) -> list[Candidate]:
     """Return every recipe, or the task's default, with every combination of the variations.
 
-    `settings` override every recipe. `tests` has one file for all recipes, or one for each.
+    `settings` override every recipe. `tests` has one file for all recipes, or one for each. Columns that are not chosen
+    are recognised as for a single run, and noted once.
 
     >>> [c.name for c in candidates(task="pronounce", vary=[(("model.encoder.size",), (64, 128))])]
     ['size=64', 'size=128']
@@ -84,16 +90,26 @@ def candidates(
         raise WindlassError("nothing to compare: give recipe files, or --task NAME with --vary KEY=VALUE,VALUE")
     if len(tests) not in (0, 1, max(1, len(recipes))):
         raise WindlassError(f"{len(tests)} test files for {len(recipes)} recipes: give one for all, or one for each")
+    varied = [key for keys, _ in vary for key in keys]
+    if twice := next((key for key in varied if varied.count(key) > 1), None):
+        raise RecipeError(f"--vary {twice}: given twice: put all its values into one, as in --vary {twice}=A,B,C")
     bases: list[Path | None] = [Path(path) for path in recipes] or [None]
-    named = []
+    named: list[tuple[str, str, Candidate]] = []
+    note_once = once(note)
     for n, base in enumerate(bases):
         test = str(tests[n if len(tests) > 1 else 0]) if tests else None
         for choice in product(*(values for _, values in vary)):
             overrides = [override(key, value) for (keys, _), value in zip(vary, choice, strict=True) for key in keys]
-            recipe = compose(task, base, [*settings, *overrides])
+            own = (*settings, *overrides)
+            try:
+                recipe, error = compose_for(task, base, own, note_once), None
+            except DataError as wrong:  # which fails only the candidates of this recipe
+                recipe, error = compose(task, base, own), str(wrong)
             variant = ", ".join(_describe(keys, value) for (keys, _), value in zip(vary, choice, strict=True))
             stem = base.stem if base is not None else str(task)
-            named.append((stem, variant, Candidate(variant or stem, recipe, test=test)))
+            named.append((stem, variant, Candidate(variant or stem, recipe, "", test, base is None, own, error)))
+    if all(error := candidate.error for _, _, candidate in named) and error:
+        raise DataError(error)
     groups = {data_key(candidate.recipe) for _, _, candidate in named}
     unique = len(groups) == len(bases)  # every recipe is its own group, in which the variant is name enough
     return assign_groups([c if unique or not v else replace(c, name=f"{stem}, {v}") for stem, v, c in named])
@@ -131,6 +147,24 @@ def data_key(recipe: Recipe) -> str:
     True
     """
     return recipe.model_dump_json(include={"task", "data"}) + str(recipe.train.chunk is None)
+
+
+def once(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Note every text once: candidates that read the same data have the same notes.
+
+    >>> note = once(print)
+    >>> note("columns: 1 and 2"), note("columns: 1 and 2")
+    columns: 1 and 2
+    (None, None)
+    """
+    noted = set[str]()
+
+    def note_once(text: str) -> None:
+        if text not in noted:
+            noted.add(text)
+            note(text)
+
+    return note_once
 
 
 def _describe(keys: tuple[str, ...], value: Any) -> str:

@@ -12,20 +12,24 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from windlass.comparing.by_length import LengthScores, score_by_length
-from windlass.comparing.candidates import Candidate, assign_groups, candidates, data_key
+from windlass.comparing.candidates import Candidate, assign_groups, candidates, data_key, once
 from windlass.comparing.progress import ComparisonProgress
 from windlass.comparing.table import Comparison
 from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
-from windlass.core.errors import WindlassError
+from windlass.core.errors import DataError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
 from windlass.experiment.data import Data, as_data, read_data, read_examples
+from windlass.experiment.notes import PythonNotes
+from windlass.experiment.recognise import adapt_tokens
 from windlass.recipe import Recipe, override
 from windlass.training.data_parallel import available_cores
+from windlass.training.progress import RichProgress
 
 
 def compare(
@@ -64,14 +68,18 @@ def compare(
     in_files = train is None or isinstance(train, str | Path)
     if not in_files and (jobs > 1 or isinstance(recipes, Mapping)):
         raise WindlassError("pairs in memory need recipe files or a task, and jobs=1: write them to a file")
-    named = _candidates(recipes, train if in_files else None, dev, test, task, vary or {}, settings or {})
+    note: Callable[[str], None] = (lambda text: None) if quiet else PythonNotes(RichProgress()).note
+    named = _candidates(recipes, train if in_files else None, dev, test, task, vary or {}, settings or {}, note)
     in_memory = None
     if train is not None and not isinstance(train, str | Path):
         if isinstance(dev, str | Path):
             raise TypeError("train is pairs: give dev as pairs too")
         in_memory = as_data(train, dev, named[0].recipe)
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
-        return run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory, by)
+        found = run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory, by, note)
+    for sentence in found.below_baseline():
+        note(sentence)
+    return found
 
 
 def _candidates(
@@ -82,6 +90,7 @@ def _candidates(
     task: str | None,
     vary: Mapping[str, Sequence[Any]],
     settings: Mapping[str, Any],
+    note: Callable[[str], None],
 ) -> list[Candidate]:
     if isinstance(recipes, Mapping):
         if vary or settings or task or train or dev:
@@ -106,7 +115,7 @@ def _candidates(
     overrides += [override(name, value) for name, value in settings.items()]
     test_files = [test] if isinstance(test, str | Path) else list(test or ())
     variations = [(tuple(keys.split("+")), tuple(values)) for keys, values in vary.items()]
-    return candidates(recipes, task, overrides, variations, test_files)
+    return candidates(recipes, task, overrides, variations, test_files, note)
 
 
 def run_all(
@@ -118,12 +127,15 @@ def run_all(
     device: str = "auto",
     in_memory: Data | None = None,
     by: Literal["length"] | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
     """Train every candidate with every seed, from data in files or in memory; save everything to one folder.
 
     >>> run_all([], [1], Path("runs")).rows
     []
     """
+    cache: dict[str, Data | WindlassError] = {data_key(c.recipe): DataError(c.error) for c in named if c.error}
+    named = _adapted(named, lambda recipe: in_memory or _read(recipe, cache), note)
     runs = [  # the first seed of all candidates first, so that first results come early
         Job(candidate, seed, out / "runs" / candidate.folder / str(seed), device)
         for seed in seeds
@@ -131,7 +143,6 @@ def run_all(
     ]
     progress = ComparisonProgress([job.key for job in runs], jobs, quiet)
     trials: dict[RunKey, Trial | FailedTrial] = {}
-    cache: dict[str, Data | WindlassError] = {}
     pending = []
     for job in runs:  # find errors before training
         data = in_memory or _read(job.recipe, cache)
@@ -161,6 +172,19 @@ def run_all(
     lengths = _by_length(finished, runs, cache, in_memory, device) if by == "length" else []
     failed = tuple(trial for trial in ordered if isinstance(trial, FailedTrial))
     return Comparison(tuple(finished), failed, tuple(lengths))
+
+
+def _adapted(
+    named: Sequence[Candidate], read: Callable[[Recipe], Data | WindlassError], note: Callable[[str], None]
+) -> list[Candidate]:
+    """The candidates as a single run would train them: those of a task's default with tokens that suit their data."""
+    adapted, note = [], once(note)
+    for candidate in named:
+        recipe = candidate.recipe
+        if candidate.adaptable and not isinstance(data := read(recipe), WindlassError):
+            recipe = adapt_tokens(recipe, data.train, candidate.settings, note)
+        adapted.append(replace(candidate, recipe=recipe, adaptable=False, settings=(), error=None))
+    return adapted
 
 
 def _by_length(

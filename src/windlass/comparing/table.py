@@ -12,7 +12,7 @@ from windlass.comparing.by_length import LengthScores
 from windlass.comparing.by_length import draw as draw_lengths
 from windlass.comparing.plot import plot
 from windlass.comparing.trial import FailedTrial, Trial
-from windlass.metrics import higher_is_better
+from windlass.metrics import best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.training.progress import format_duration
 
@@ -109,6 +109,22 @@ class Comparison:
         rows = [r for r in self.rows if r.group == group]
         sign = 1 if higher_is_better(rows[0].metric) else -1
         return max(rows, key=lambda r: sign * r.dev[r.metric].mean).name
+
+    def below_baseline(self) -> list[str]:
+        """Say of every group if none of its candidates is better than the baseline."""
+        said = []
+        for group in self.groups:
+            best = next(r for r in self.rows if (r.group, r.name) == (group, self.best(group)))
+            first = next(t for t in self.trials if t.group == group)
+            metric, score = best.metric, best.dev[best.metric].mean
+            baseline = first.baseline_dev.get(metric)
+            if baseline is None or score == baseline == best_possible(metric):
+                continue
+            if not (score > baseline if higher_is_better(metric) else score < baseline):
+                scores = f"{metric} {format_metric(metric, score)}, {first.baseline} {format_metric(metric, baseline)}"
+                which = f"{group}: " if group else ""
+                said.append(f"{which}no candidate is better than the baseline: {best.name} has {scores}")
+        return said
 
     def cells(self, group: str, all_metrics: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return headings and cells of a group's table, the baseline last; with all metrics or only the main one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.wording import counted
@@ -10,7 +11,9 @@ from windlass.data.column_sample import ASIDE, ColumnSample
 from windlass.data.doctor import Report
 from windlass.data.findings import Finding, Findings
 from windlass.data.readers import DataOptions, DataPath
+from windlass.data.recognise import likeliest
 from windlass.data.recognise_file import samples
+from windlass.data.tables import Column
 
 _HOLDS = {
     "nothing": "hardly anything",
@@ -59,15 +62,27 @@ class ColumnFacts:
         return f"{self.column!r}: {self.holds}, {self.different:,} different{blank}{shown}"
 
 
-def survey_columns(path: DataPath, options: DataOptions, why: DataError) -> tuple[Report, list[ColumnFacts]] | None:
+class Survey(NamedTuple):
+    """A report on a table, what its columns hold, and the source and the target to suggest.
+
+    >>> Survey._fields
+    ('report', 'columns', 'pair')
+    """
+
+    report: Report
+    columns: list[ColumnFacts]
+    pair: tuple[Column, Column]
+
+
+def survey_columns(path: DataPath, options: DataOptions, why: DataError) -> Survey | None:
     """Report on a table whose source and target are not clear, and `why`; None if it has no columns to choose from.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
     >>> _ = path.write_text("word,german\\ncat,Katze\\ndog,Hund\\n")
-    >>> report, columns = survey_columns(path, DataOptions(), DataError("choose with --source"))
-    >>> columns[1].example, report.refused
-    ('Katze', True)
+    >>> report, columns, pair = survey_columns(path, DataOptions(), DataError("choose with --source"))
+    >>> columns[1].example, report.refused, pair
+    ('Katze', True, ('word', 'german'))
     """
     found = Findings()
     try:
@@ -82,4 +97,6 @@ def survey_columns(path: DataPath, options: DataOptions, why: DataError) -> tupl
     name = str(path)
     unclear = Finding(name, 0, "unclear", str(why).removeprefix(f"{name}: "), "refused")
     title = "\n".join([title, *(f"  {one}" for one in facts)])
-    return Report(0, 0, {}, (unclear, *found.entries), (), (), found.beyond, title=title), facts
+    report = Report(0, 0, {}, (unclear, *found.entries), (), (), found.beyond, title=title)
+    source, target = likeliest(columns)
+    return Survey(report, facts, (source.column, target.column))

@@ -46,6 +46,7 @@ class Recognised:
     data: Mapping[str, Column]
     reason: str
     alternatives: tuple[str, ...] = field(default=())  # other tasks that can read these columns
+    rivals: tuple[Column, ...] = field(default=(), repr=False)  # columns that could be the target too
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class ColumnSample:
 
     def _aside(self, name: str) -> str | None:
         """What is neither source nor target by its name or its form."""
-        if name in ID_NAMES or name.endswith("_id") or self._counts_up() or _mostly(_CODE, self.texts):
+        if name in ID_NAMES or name.endswith("_id") or self._counts_up(name) or _mostly(_CODE, self.texts):
             return "id"
         if _mostly(_DATE, self.texts):
             return "date"
@@ -184,11 +185,16 @@ class ColumnSample:
             return "links"
         return None
 
-    def _counts_up(self) -> bool:
+    def _counts_up(self, name: str) -> bool:
+        """Whether these are the numbers of rows, or ids in ascending order, some missing or repeated."""
         if not self.numeric or len(self.texts) < 5:
             return False
         numbers = [float(text.rstrip("%").replace(",", ".")) for text in self.texts if is_number(text)]
-        return {later - earlier for earlier, later in pairwise(numbers)} == {1.0}
+        steps = [later - earlier for earlier, later in pairwise(numbers)]
+        if set(steps) == {1.0}:
+            return True
+        whole = len(numbers) >= FEW and all(map(_WHOLE.fullmatch, self.texts)) and name not in TARGET_NAMES
+        return whole and min(steps) >= 0 and len(set(numbers)) > 0.95 * len(numbers)
 
 
 def is_numbers(cell: object) -> bool:

@@ -228,6 +228,11 @@ def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool
     sources, targets = len({e.text for e in train}), len({as_text(e.target) for e in train})
     if symbols and len(symbols) == 1:
         yield "one label", f"every target is {next(iter(symbols))!r}: there is nothing to learn"
+    elif symbols and not per_place and targets == count > 2:
+        yield (
+            "labels differ",
+            f"each of the {targets:,} labels has one example: there is nothing to learn; add examples",
+        )
     elif count < 20:
         return
     elif symbols and not per_place and sources <= count / 5 and targets > count / 2:

@@ -30,10 +30,31 @@ def is_folder(path: DataPath) -> bool:
     return isinstance(path, str | Path) and Path(path).is_dir()
 
 
+def is_model(folder: Path) -> bool:
+    """Whether Windlass wrote a folder: a model, a run or a comparison, whose pictures are no data.
+
+    >>> is_model(Path("no-such-folder"))
+    False
+    """
+    written = {"recipe.yaml", "codecs.json"}, {"comparison.json", "comparison.md"}
+    return any(all((folder / name).is_file() for name in names) for names in written)
+
+
+def models_in(folder: Path) -> list[Path]:
+    """The folders of models in a folder, and in those in it.
+
+    >>> models_in(Path("no-such-folder"))
+    []
+    """
+    inside = sorted((path for path in folder.glob("*") if path.is_dir() and path.name[0] != "."), key=_natural)
+    found = [[path] if is_model(path) else models_in(path) for path in inside]
+    return [path for paths in found for path in paths]
+
+
 def walk(folder: Path, side: type[SourceSide], others: list[Path] | None = None) -> Iterator[Path]:
     """The files in a folder, at any depth, that hold a value each, in natural order (2 before 10).
 
-    Hidden files are left out; other files are appended to `others`.
+    Hidden files and folders of models are left out; other files are appended to `others`.
 
     >>> from windlass.media.samples import sample_clips
     >>> [path.name for path in walk(Path(sample_clips()[0]), SOURCES["picture"])]
@@ -44,11 +65,11 @@ def walk(folder: Path, side: type[SourceSide], others: list[Path] | None = None)
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}): check its rights") from None
     for path in entries:
-        if side.holds(path):
+        if side.holds(path) and not is_model(path):
             yield path
-        elif path.is_dir():
+        elif path.is_dir() and not is_model(path):
             yield from walk(path, side, others)
-        elif others is not None:
+        elif others is not None and not path.is_dir():
             others.append(path)
 
 
@@ -58,14 +79,15 @@ def _natural(path: Path) -> tuple[list[str | int], str]:
 
 
 def labels_of(folder: Path) -> list[Path]:
-    """The folders in a folder, whose names are labels.
+    """The folders in a folder, whose names are labels; those of models are none.
 
     >>> labels_of(Path("no-such-folder"))
     []
     """
     if not folder.is_dir():
         return []
-    found = sorted((path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."), key=_natural)
+    inside = (path for path in folder.iterdir() if path.is_dir() and path.name[0] != "." and not is_model(path))
+    found = sorted(inside, key=_natural)
     if found and {path.name.lower() for path in found} <= SPLITS:
         first = found[-1] if found[-1].name.lower().startswith("train") else found[0]
         raise DataError(
@@ -97,6 +119,8 @@ def examples(
                 yield sides.match(Example(source, (sides.read_target(inside.name),), None, place))
             except CellError as error:
                 found.add(Finding(str(path), 0, error.kind, str(error), "skipped"))
+    if models := models_in(folder):
+        notes.append(f"{name}: {counted(len(models), 'folder')} of models left out, such as {models[0].name}")
     loose = [path for path in folder.iterdir() if side.holds(path) and not path.is_dir()]
     if loose:
         what = f"{counted(len(loose), side.what)} beside the folders have no label and are left out"

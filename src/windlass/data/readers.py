@@ -6,6 +6,7 @@ that cannot be trusted (unequal line counts, an unclosed quote), is refused with
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -299,7 +300,7 @@ def read(
         name, format, notes = ",".join(dict.fromkeys(table.files)), table.format, table.notes
         examples = keep(_ExampleMaker(table, options, sides, found).examples(table.rows))
     if not examples:
-        raise DataError(f"{name}: {_nothing_usable(found.entries, format)}")
+        raise DataError(f"{name}: {_nothing_usable(found.entries, format, name, sides)}")
     return ReadResult(examples, tuple(sorted(found.entries, key=lambda f: f.line)), tuple(notes), found.beyond)
 
 
@@ -325,16 +326,26 @@ def in_its_encoding(
     return options
 
 
-def _nothing_usable(entries: list[Finding], format: str) -> str:
+def _parallel(name: str) -> str:
+    """Two line-parallel files, as they are given: a file, and the one of the same name in another language."""
+    path = Path(name)
+    same = sorted(other for other in path.parent.glob(f"{glob.escape(path.stem)}.*") if other != path)
+    return f"{name},{same[0] if same else 'OTHER'}"
+
+
+def _nothing_usable(entries: list[Finding], format: str, name: str, sides: SideOptions) -> str:
     skipped = [f for f in entries if f.action == "skipped"]
     if not skipped and format == "folder":
         return "no such files in folders named after labels: check the task, and that each label has a folder"
     if not skipped:
         return "no line but the header; give at least one example"
     hint = ""
-    if all(f.kind == "missing column" for f in skipped):
+    if {f.kind for f in skipped} - {"blank"} == {"missing column"}:
         separators = {"tsv": "tabs", "csv": "commas"}
-        if format in separators:
+        texts = sides.source_side.textual and sides.target_side.written
+        if format in separators and texts and tables.suffix(name) not in tables.ENDINGS:
+            hint = f"; give texts in two files with a comma and no space between: {_parallel(name)}"
+        elif format in separators:
             hint = f"; columns of a {format} are separated by {separators[format]}: check the format"
         elif format == "jsonl":
             hint = "; columns of a jsonl are chosen by key: check the spelling"

@@ -103,10 +103,15 @@ def recognise(
     firsts = [own["source"]] if "source" in own else [c for c in by_name(free, SOURCE_NAMES) if c not in seconds]
     named = [own["target"]] if "target" in own else [c for c in by_name(free, TARGET_NAMES) if c not in seconds]
     targets = named or [c for c in usable if c.looks in ("label", "labels", "number") and c not in firsts]
+    if targets and not named:
+        sounds = [c for c in _sounds(usable) if c not in (*firsts, *seconds, *targets)]
+        targets = sounds if "source" in own and len(sounds) == 1 else [*sounds, *targets]
+    rivals = tuple(c.column for c in free if c.looks in ("label", "labels") and c not in (*firsts, *seconds, *targets))
     texts = [c for c in usable if c in firsts or (c.looks in ("text", "list", "unclear") and c not in targets)]
     first = [c for c in texts if c in firsts] or [c for c in texts if c not in seconds]
     if targets and len(seconds) == 1 and seconds[0] in texts and first:
-        return _answered([first[0], seconds[0]], only(targets, where), where)
+        found = _answered([first[0], seconds[0]], only(targets, where), where)
+        return replace(found, rivals=() if "target" in own else rivals)
     if not targets and len(texts) == 2:
         source = (first or texts)[0]
         return _answered([source], next(c for c in texts if c is not source), where)
@@ -130,7 +135,31 @@ def recognise(
         raise _two_readings(sources, target, where)
     if len(sources) > 1:
         raise choose(sources, where, {"target": target} if named else own)
-    return _answered(sources, target, where)
+    return replace(_answered(sources, target, where), rivals=() if "target" in own else rivals)
+
+
+def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSample]:
+    """The source and the target to suggest first for a table, of two columns and more, where they are not clear.
+
+    >>> numbers = ColumnSample(1, "Nr.", [str(n) for n in range(20)])
+    >>> words = ColumnSample(2, "Wort", [f"{a}a{b}o" for a in "ptkb" for b in "mnlrs"])
+    >>> sounds = ColumnSample(3, "Laute", [" ".join(word) for word in words.cells])
+    >>> [column.column for column in likeliest([numbers, words, sounds])]
+    ['Wort', 'Laute']
+    """
+    usable = [c for c in columns if c.looks not in ASIDE]
+    targets = [*by_name(usable, TARGET_NAMES), *_sounds(usable)]
+    texts = [c for c in usable if c.looks in ("text", "list", "unclear", "file")]
+    source = next(c for c in (*by_name(usable, SOURCE_NAMES), *texts, *usable, *columns) if c not in targets[:1])
+    others = sorted(usable, key=lambda c: c.blank)
+    return source, next(c for c in (*targets, *texts, *others, *columns) if c is not source)
+
+
+def _sounds(columns: Sequence[ColumnSample]) -> list[ColumnSample]:
+    """The columns of phonemes with spaces between, if another column holds the words."""
+    texts = [c for c in columns if c.looks == "text"]
+    found = [c for c in texts if c.words > 1 and _phonemes(c)]
+    return found if any(c.words == 1 for c in texts) else []
 
 
 _WANTED = {

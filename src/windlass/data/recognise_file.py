@@ -157,12 +157,19 @@ def has_columns(columns: Mapping[str, tables.Column], names: Sequence[str] | Non
 
 
 def _recognise_folder(folder: Path) -> Recognised:
+    if folders.is_model(folder):
+        raise DataError(f"{folder}: this is a model or a comparison, no data: name the folder or file of the data")
     kind, counts = folders.kind_of(folder)
     told = ", ".join(f"{label} {count:,}" for label, count in counts.most_common(3))
     what = f"{SOURCES[kind].what}s ({told}{' ...' if len(counts) > 3 else ''})"
     if len(counts) < 2:
         raise DataError(
             f"{folder}: one folder of {what}, and there is nothing to tell apart: add those of other labels"
+        )
+    if max(counts.values()) == 1:
+        raise DataError(
+            f"{folder}: its {len(counts)} folders hold one {SOURCES[kind].what} each: put several of every label into "
+            "its folder"
         )
     task = FILE_TASKS[kind].label
     frames = kind == "video" and not any(map(SOURCES["video"].extensions.__contains__, _endings(folder)))

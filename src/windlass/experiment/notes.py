@@ -10,6 +10,7 @@ from windlass.training.observe import Forwarding
 
 KEYS = {
     "--epochs": "train.epochs",
+    "--minutes": "train.minutes",
     "--batch-tokens": "train.batch_tokens",
     "--lr": "train.optimiser.lr",
     "--header": "data.header",

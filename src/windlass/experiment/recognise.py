@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Gives
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
@@ -39,18 +39,18 @@ def compose_for(
     reviews.csv: task classify, as column 2 holds 2 labels (good 35, bad 5); else: --task text
     'classify'
     """
-    unnamed = task is None and file is None and not _says_task(settings)
+    unnamed = task is None and file is None and not any("task" in part for part in settings)
     # Settings may be for a task that is still to be recognised.
     recipe = compose(task, file, [{"data": part.get("data", {})} for part in settings] if unnamed else settings)
     if not recipe.data.train:
         return recipe
     first = recipe.data.train[0]
     if unnamed:
-        found = recognise_file(first, recipe.data)
-        otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
-        note(f"{first}: task {found.task}, as {found.reason}{otherwise}")
-        recipe = compose(found.task, None, [*settings, {"data": dict(found.data)}])
-    elif not _all_chosen(recipe) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
+        found, why = _agreed(lambda: recognise_file(first, recipe.data), settings)
+        note(f"{first}: {why}")
+        task, recipe = found.task, compose(found.task, None, [*settings, {"data": dict(found.data)}])
+    named = not unnamed or not found.reason
+    if named and not _all_chosen(recipe) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
         columns = known_columns(first, recipe.data, sides_of(recipe), TASKS[recipe.task].target)
         recipe = compose(task, file, [*settings, {"data": columns}])
     _note_columns(first, recipe, "columns", note)
@@ -139,25 +139,52 @@ def recognise_frame(
     task classify, as column 2 holds 2 labels (good 16, bad 4); else: task="text"
     'classify'
     """
-    if _says_task(settings) or not frame.rows:
+    if any("task" in part for part in settings) or not frame.rows:
         return None
+
+    def look() -> Recognised:
+        return _recognise_rows(frame, columns)
+
+    try:
+        found, why = _agreed(look, settings)
+    except DataError as error:
+        raise DataError(in_python(str(error))) from None
+    note(in_python(why))
+    return found.task
+
+
+def _recognise_rows(frame: Frame, columns: dict[str, int | str]) -> Recognised:
+    """The task of data in memory."""
     width = max(map(len, frame.rows))
     names: Sequence[str | None] = frame.names or [None] * width
     if width == 1:
-        found = Recognised("lm", {}, "it holds texts alone")
-    else:
-        cells = ([row[n] if n < len(row) else None for row in frame.rows[:SAMPLE]] for n in range(width))
-        named = zip(names, cells, strict=True)
-        samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
-        if frame.names is None and width == 2:
-            columns = {"source": 1, "target": 2, **columns}  # pairs have an order
-        try:
-            found = recognise(samples, "data", columns)
-        except DataError as error:
-            raise DataError(in_python(str(error))) from None
-    otherwise = f"; else: {in_python('--task ' + ' or '.join(found.alternatives))}" if found.alternatives else ""
-    note(f"task {found.task}, as {found.reason}{otherwise}")
-    return found.task
+        return Recognised("lm", {}, "it holds texts alone")
+    cells = ([row[n] if n < len(row) else None for row in frame.rows[:SAMPLE]] for n in range(width))
+    named = zip(names, cells, strict=True)
+    samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
+    if frame.names is None and width == 2:
+        columns = {"source": 1, "target": 2, **columns}  # pairs have an order
+    return recognise(samples, "data", columns)
+
+
+def _agreed(look: Callable[[], Recognised], settings: Sequence[dict[str, Any]]) -> tuple[Recognised, str]:
+    """What is recognised, and a sentence with the reason; text to text if settings ask for it and fit nothing else."""
+    writes = _writes(settings)
+    try:
+        found = look()
+    except DataError:
+        if writes is None:
+            raise
+        return Recognised("text", {}, ""), f"task text, as {writes} is set"
+    otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
+    if writes is not None:
+        fitting = [task for task in (found.task, *found.alternatives, "text") if _fits(task, settings)]
+        if fitting and fitting[0] != found.task:
+            instead = f"task {fitting[0]}, as {writes} is set; without it: {found.task}, as {found.reason}"
+            return Recognised(fitting[0], {}, ""), instead
+    rivals = " and ".join(map(repr, found.rivals[:3])) + (" ..." if len(found.rivals) > 3 else "")
+    rival = f"; {rivals} could be the target too: choose with --target" if rivals else ""
+    return found, f"task {found.task}, as {found.reason}{otherwise}{rival}"
 
 
 def adapt_tokens(
@@ -209,9 +236,21 @@ def without_svm(recipe: Recipe) -> Recipe:
     return parse(content)
 
 
-def _says_task(settings: Sequence[dict[str, Any]]) -> bool:
-    """Whether settings name a task, or options that only writing text has."""
-    return any(
-        "task" in part or "search" in part or "decoder" in part.get("model", {}) or "tokens" in part.get("target", {})
-        for part in settings
-    )
+def _fits(task: str, settings: Sequence[dict[str, Any]]) -> bool:
+    """Whether a task has the options that settings name."""
+    try:
+        compose(task, None, settings)
+    except RecipeError:
+        return False
+    return True
+
+
+def _writes(settings: Sequence[dict[str, Any]]) -> str | None:
+    """The first setting that only writing text has."""
+    for part in settings:
+        if "search" in part:
+            return "search"
+        for side, key in (("model", "decoder"), ("target", "tokens")):
+            if isinstance(own := part.get(side), dict) and key in own:
+                return f"{side}.{key}"
+    return None

@@ -32,6 +32,7 @@ from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import PAIRS, Data, fingerprint, pairs_digest, sides_of, without
 from windlass.experiment.frames import frames_as_before, with_frames
 from windlass.experiment.recognise import without_svm
+from windlass.experiment.whole_targets import describe_whole_targets
 from windlass.explain.curves import curves, read_rows
 from windlass.inference.evaluate import Evaluation, alignment_metrics, evaluate
 from windlass.inference.info import OUTCOME
@@ -231,8 +232,8 @@ def run(
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
         baseline = choose_baseline(recipe, data, observer.note, sides)
     _open_folder(out, bundle, data, baseline, resume, device)
-    if message := _describe_unknown(sides, data.dev):
-        observer.note(message)
+    for told in filter(None, (describe_whole_targets(recipe, data.train), _describe_unknown(sides, data.dev))):
+        observer.note(told)
     if unknown := unknown_labels(sides.target, (e.target for e in data.dev)):
         observer.note(unknown.sentence(" of dev"))
     if message := sides.source.note(e.source for e in chain(data.train, data.dev)):
@@ -282,6 +283,7 @@ def run(
         beside = baseline_metrics(baseline, recipe.task, data.dev)
     content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
+    content |= {"reason": result.reason}
     atomic_write(out / OUTCOME, json.dumps(content, indent=1).encode())
     return Outcome(bundle, result, dev, baseline, beside)
 

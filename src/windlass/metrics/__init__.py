@@ -107,6 +107,21 @@ def higher_is_better(name: str) -> bool:
     return name != "aer" and name not in LIKELIHOODS and get_metric(name).higher_is_better
 
 
+def best_possible(name: str) -> float | None:
+    """The score that cannot be improved on; None if there is none, as for likelihoods.
+
+    >>> best_possible("wer"), best_possible("bleu"), best_possible("pearson")
+    (0.0, 100.0, 1.0)
+    """
+    if name in LIKELIHOODS:
+        return None
+    if name in ("pearson", "spearman"):
+        return 1.0
+    if not higher_is_better(name):
+        return 0.0
+    return 10.0 if name == "cider" else 100.0
+
+
 def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the named scores, in the order of `names`.
 

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,9 @@ class PlateauState:
 
 
 class _Schedule(Options):
+    spans_run: ClassVar[bool] = False
+    """Whether the learning rate follows the length of the run."""
+
     kind: str
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from 0")
 
@@ -91,6 +94,8 @@ class Cosine(_Schedule):
     >>> [Cosine(warmup=2).rate(1.0, step, 0, 4, PlateauState()) for step in (1, 2, 3)]
     [0.5, 1.0, 1.0]
     """
+
+    spans_run: ClassVar[bool] = True
 
     kind: Literal["cosine"] = "cosine"
     minimum: float = Field(0.0, ge=0, description="final learning rate")

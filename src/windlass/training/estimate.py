@@ -48,6 +48,7 @@ class Estimate:
     seconds: float  # per epoch
     megabytes: float  # weights, gradients, optimiser, averages and the activations of the largest batch
     minutes: float | None = None  # the time limit
+    decays: bool = False  # whether the learning rate follows the length of the run
 
     @property
     def total(self) -> float:
@@ -58,10 +59,15 @@ class Estimate:
     def render(self) -> str:
         """The estimate as a sentence."""
         size = f"{self.parameters / 1e6:.1f}M" if self.parameters >= 1e5 else f"{self.parameters:,}"
+        length = f"at most {format_duration(self.total)} for {counted(self.epochs, 'epoch')}, without evaluation"
+        if self.minutes is not None and self.seconds * self.epochs > 60 * self.minutes:
+            allowed = max(1, int(60 * self.minutes / self.seconds))
+            length = f"of {self.epochs} epochs the time limit allows about {allowed}, without evaluation"
+            if self.decays:
+                length += f", and the learning rate decays over all {self.epochs}: --epochs {allowed}"
         return (
             f"{size} parameters; about {format_duration(self.seconds)} an epoch of "
-            f"{counted(self.batches, 'batch', 'batches')}, "
-            f"at most {format_duration(self.total)} for {counted(self.epochs, 'epoch')}, without evaluation; "
+            f"{counted(self.batches, 'batch', 'batches')}, {length}; "
             f"about {self.megabytes:.0f} MB of memory on top of the program and the data"
         )
 
@@ -99,6 +105,7 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
         seconds=median(seconds) * count,  # robust against one slow batch
         megabytes=peak / MEGABYTE,
         minutes=options.minutes,
+        decays=options.schedule.spans_run,
     )
 
 
