@@ -131,7 +131,7 @@ def test_a_run_that_its_time_limit_ended_is_told_of_time_and_not_of_epochs(tmp_p
 
 def test_an_estimate_tells_how_many_epochs_a_time_limit_allows():
     expected = Estimate(parameters=900, batches=5, epochs=40, seconds=8.0, megabytes=1.0, minutes=2.0, decays=True)
-    assert "of 40 epochs the time limit allows about 15, without evaluation" in expected.render()
+    assert "so the limit of 2m00s allows about 15 of 40 epochs, without evaluation" in expected.render()
     assert "the learning rate decays over all 40: --epochs 15" in expected.render()
     assert "decays" not in replace(expected, decays=False).render()
     assert "at most 5m20s for 40 epochs" in replace(expected, minutes=9.0).render()

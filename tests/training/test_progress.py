@@ -93,7 +93,8 @@ def test_an_estimate_counts_what_it_should():
     assert found.total == pytest.approx(7 * found.seconds)
     limited = estimate(model, data(), TrainOptions(epochs=10**6, minutes=1))
     assert limited.total == 60
-    assert "at most 1m00s" in limited.render()
+    assert "so the limit of 1m00s allows about " in limited.render()
+    assert " of 1,000,000 epochs, without evaluation" in limited.render()
 
 
 def test_an_estimate_trains_with_sampling_where_the_run_does():

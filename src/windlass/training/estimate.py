@@ -62,7 +62,8 @@ class Estimate:
         length = f"at most {format_duration(self.total)} for {counted(self.epochs, 'epoch')}, without evaluation"
         if self.minutes is not None and self.seconds * self.epochs > 60 * self.minutes:
             allowed = max(1, int(60 * self.minutes / self.seconds))
-            length = f"of {self.epochs} epochs the time limit allows about {allowed}, without evaluation"
+            length = f"so the limit of {format_duration(60 * self.minutes)} allows about {allowed:,} of "
+            length += f"{self.epochs:,} epochs, without evaluation"
             if self.decays:
                 length += f", and the learning rate decays over all {self.epochs}: --epochs {allowed}"
         return (
