@@ -84,8 +84,8 @@ LEARNING: dict[str, dict[str, Any]] = {
     "lm": {"chunk": 128},
 }
 """Of transformers."""
-LM_RATE = {"rnn": 0.002, "transformer": 0.001, "mingru": 0.002}
-"""The learning rates of language models, the best on dev of 0.001, 0.002 and 0.004 in three minutes."""
+LM_RATE = {"rnn": 0.002, "transformer": 0.002, "mingru": 0.002}
+"""The learning rates of language models."""
 MIXES = {
     "3 ctc, 2 rnn": {"ctc": 3, "rnn": 2},
     "2 ctc, 3 rnn": {"ctc": 2, "rnn": 3},

@@ -272,6 +272,7 @@ CLAIMS = {
             "SGD with momentum, 0.1": ("train.optimiser={kind: sgd, lr: 0.1, momentum: 0.9}",),
             "SGD with momentum, 0.3": ("train.optimiser={kind: sgd, lr: 0.3, momentum: 0.9}",),
             "SGD with momentum, 1.0": ("train.optimiser={kind: sgd, lr: 1.0, momentum: 0.9}",),
+            "SGD with momentum, 3.0": ("train.optimiser={kind: sgd, lr: 3.0, momentum: 0.9}",),
             "SGD, 1.0": ("train.optimiser={kind: sgd, lr: 1.0, momentum: 0}",),
         },
         G2P,
