@@ -36,7 +36,7 @@ from typing import Any
 import matplotlib as mpl
 import torch
 from common import RESULTS, data, kept_rows, once, report, spread
-from lm import TEXTS, cut, fitting
+from lm import cut, fitting
 from pronounce import FORMS, PUBLISHED
 from translate import pair
 
@@ -81,7 +81,7 @@ LEARNING: dict[str, dict[str, Any]] = {
         "schedule": {"warmup": 1000},
         "batch_tokens": 2500,
     },
-    "lm": {"optimiser": {"kind": "adamw", "lr": 0.001, "weight_decay": 0.01}, "chunk": 128, "batch_tokens": 2048},
+    "lm": {"chunk": 128},
 }
 """Of transformers."""
 MIXES = {
@@ -110,9 +110,9 @@ def layers(task: str, size: int) -> dict[str, Any]:
 
 
 def rnn(task: str, size: int) -> dict[str, Any]:
-    """One layer of LSTM on both sides with attention; of GRU, for translation; a language model is the recipe."""
+    """One layer of LSTM on both sides with attention; of GRU, for translation; a language model has no encoder."""
     if task == "lm":
-        return {}
+        return {"model": {"decoder": {"dropout": DROPOUT[task]}}}
     rate: dict[str, Any] = {"dropout": DROPOUT[task]}
     encoder = rate | {"embedding": rate, "layers": 1}
     decoder = rate | {"embedding": rate, "readout": rate, "kind": "recurrent"}
@@ -147,7 +147,7 @@ def mingru(task: str, size: int) -> dict[str, Any]:
     """No input feeding, and the current state as the query: nothing then keeps its steps from running in parallel."""
     cell = {"cell": "min_gru", "layers": 2}  # three, with residual connections, were no better on Greek dev words
     if task == "lm":
-        return {"model": {"decoder": cell | {"size": size}}}
+        return {"model": {"decoder": cell | {"size": size, "dropout": DROPOUT[task]}}}
     attend = {"kind": "attention", "query": "current", "input_feeding": False, "score": {"kind": "additive"}}
     encoder = cell | {"size": size // 2}
     decoder = cell | {"size": size, "context": attend}
@@ -193,11 +193,10 @@ def files(task: str, language: str, runs: Path) -> dict[str, Any]:
 
 
 def recipe_of(name: str, task: str, size: int, over: Sequence[dict[str, Any]]) -> Recipe:
-    usual = [setting(text) for text in TEXTS["shakespeare"][2]] if task == "lm" else []
     own = ARCHITECTURES[name](task, size)
-    if name in ("transformer", "rnn-transformer") and task == "lm":
-        usual = []
-    return compose(task, None, [*usual, over[0], own, *over[1:]])
+    if task == "lm":
+        own = merge(own, {"train": {"optimiser": {"kind": "adamw", "lr": 0.002, "weight_decay": 0.1}}})
+    return compose(task, None, [over[0], own, *over[1:]])
 
 
 def parameters(bundle: Bundle) -> int:
