@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from rich.console import Console
 from standin import Vector, build, data, train
 
 from windlass.core.errors import TrainingError
-from windlass.core.records import Scored
+from windlass.core.records import Carry, Scored
+from windlass.data.running import Running
 from windlass.recipe.train import TrainOptions
 from windlass.training.environment import environment
 from windlass.training.estimate import estimate
@@ -101,6 +103,25 @@ def test_an_estimate_trains_with_sampling_where_the_run_does():
     model = Vector()
     estimate(model, data(), TrainOptions(sampling={"kind": "constant", "chance": 0.5}))
     assert set(model.chances) == {0.5}
+
+
+def test_an_estimate_of_running_text_starts_from_a_full_window():
+    class Window(Vector):
+        """Carries on two tokens more after every chunk, up to six."""
+
+        def __init__(self):
+            super().__init__()
+            self.lengths = []
+
+        def forward(self, batch, carry=None, sampling_prob=0.0):
+            self.lengths.append(0 if carry is None else carry.layers[0][0].shape[1])
+            after = Carry(((torch.zeros(batch.size, min(6, self.lengths[-1] + 2)),),))
+            return replace(super().forward(batch, None, sampling_prob), carry=after)
+
+    model = Window()
+    estimate(model, Running(list(range(4, 84)), rows=2, chunk=5, seed=1, shuffle=False), TrainOptions())
+    assert model.lengths[:4] == [0, 2, 4, 6]
+    assert set(model.lengths[4:]) == {6}
 
 
 def test_more_state_and_larger_batches_are_more_memory():

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError, TrainingError
-from windlass.core.records import Batch
+from windlass.core.records import Batch, Carry
 from windlass.core.weights import clone_tensors, set_weights, weights
 from windlass.core.wording import counted
 from windlass.data.loader import Loader
+from windlass.data.running import Running
 from windlass.nn.fast.precision import precision
 from windlass.recipe.train import TrainOptions
 from windlass.training.data_parallel import SingleProcess, available_cores, gradient_workers
@@ -93,8 +94,9 @@ def estimate(model: nn.Module, loader: BatchLoader, options: TrainOptions, devic
         model.train()
         numbers = [sizes.index(max(sizes)), *_probe_batches(count)]
         largest, *probes = (next(loader.epoch(0, start=n)).to(device) for n in numbers)
-        activations = _activation_bytes(model, largest, sampling_prob)  # also warms up
-        seconds = [_step_seconds(model, batch, sampling_prob) for batch in probes]
+        carry = _full_carry(model, largest) if isinstance(loader, Running) else None
+        activations = _activation_bytes(model, largest, carry, sampling_prob)  # also warms up
+        seconds = [_step_seconds(model, batch, carry, sampling_prob) for batch in probes]
     size = sum(t.numel() * t.element_size() for t in weights(model).values())
     copies = 3 + options.optimiser.moments + options.average.copies  # 3: weights, gradients, the best weights
     # Gradients of activations are freed as the backward pass proceeds, so half as much again is ample.
@@ -121,7 +123,21 @@ def _padded_size(batch: Batch) -> int:
     return sum(side.values.numel() for side in sides)
 
 
-def _activation_bytes(model: nn.Module, batch: Batch, sampling_prob: float) -> int:
+@torch.no_grad()
+def _full_carry(model: nn.Module, batch: Batch) -> Carry | None:
+    """What a chunk of running text starts from in the middle of an epoch: a transformer's window is full by then."""
+    carry: Carry | None = None
+    while True:
+        before, carry = carry, model(batch, carry).carry
+        if carry is None or (before is not None and _shapes(before) == _shapes(carry)):
+            return carry
+
+
+def _shapes(carry: Carry) -> list[torch.Size]:
+    return [tensor.shape for tensor in carry.tensors().values()]
+
+
+def _activation_bytes(model: nn.Module, batch: Batch, carry: Carry | None, sampling_prob: float) -> int:
     """The memory that the forward pass saves for the backward pass, without weights."""
     weight_storage = {t.untyped_storage().data_ptr() for t in weights(model).values()}
     sizes: dict[int, int] = {}
@@ -133,14 +149,14 @@ def _activation_bytes(model: nn.Module, batch: Batch, sampling_prob: float) -> i
         return tensor.detach()  # the tensor itself would keep its graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(batch, sampling_prob=sampling_prob)
+        model(batch, carry, sampling_prob)
     return sum(sizes.values())
 
 
-def _step_seconds(model: nn.Module, batch: Batch, sampling_prob: float) -> float:
+def _step_seconds(model: nn.Module, batch: Batch, carry: Carry | None, sampling_prob: float) -> float:
     trainable = [p for p in model.parameters() if p.requires_grad]
     began = time.perf_counter()
-    gradients = torch.autograd.grad(model(batch, sampling_prob=sampling_prob).mean, trainable, allow_unused=True)
+    gradients = torch.autograd.grad(model(batch, carry, sampling_prob).mean, trainable, allow_unused=True)
     gradient = next((g for g in gradients if g is not None), None)
     if gradient is not None:
         gradient.sum().item()  # synchronises an asynchronous device
