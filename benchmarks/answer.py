@@ -27,8 +27,9 @@ from common import data, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data, read_examples
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.inference.predict import predict
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress

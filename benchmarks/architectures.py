@@ -45,7 +45,8 @@ from windlass.data.readers import read
 from windlass.data.running import read_texts
 from windlass.decoding.options import Sample
 from windlass.experiment.data import Data, read_data
-from windlass.experiment.run import fit_sides, run
+from windlass.experiment.loaders import fit_sides
+from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.generate import generate
 from windlass.inference.predict import predict
@@ -55,7 +56,7 @@ from windlass.training.observe import Silent
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-MINUTES = {"pronounce": 1.0, "translate": 25.0, "lm": 11.0}
+MINUTES = {"pronounce": 1.0, "translate": 12.0, "lm": 12.0}
 METRIC = {"pronounce": "wer", "translate": "bleu", "lm": "nats"}
 AXES = {
     "pronounce": ("SIGMORPHON 2020", "words per second", "word error rate, lower is better"),

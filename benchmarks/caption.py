@@ -28,8 +28,9 @@ from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.examples import Example
 from windlass.decoding.options import Beam
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data, read_examples
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress

@@ -31,8 +31,9 @@ from translate import CONTEXTS, pair
 from windlass.comparing.candidates import Candidate, assign_groups
 from windlass.comparing.compare import run_all
 from windlass.data.trees import Tree
+from windlass.experiment.baselines import baseline_metrics, choose_baseline
 from windlass.experiment.data import read_data, read_examples
-from windlass.experiment.run import baseline_metrics, choose_baseline, fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.recipe import compose, setting
 
 LANGUAGES = ("geo", "gre", "lit")

@@ -26,8 +26,9 @@ from common import data, once, report, spread
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.cutting import cut
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data, read_examples
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.explain.attention import draw, explain
 from windlass.explain.confusion import draw_confusion
 from windlass.inference.evaluate import evaluate

@@ -20,8 +20,9 @@ from windlass.baseline import fit, load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.explain.confusion import draw_confusion
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting

@@ -30,7 +30,8 @@ from windlass.baseline.language import LanguageBaselines, language_metrics
 from windlass.bundle import Bundle
 from windlass.data.running import read_texts
 from windlass.experiment.data import read_data
-from windlass.experiment.run import fit_sides, run, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
+from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.likelihood import ROWS
 from windlass.recipe import Recipe, compose, setting

@@ -24,8 +24,9 @@ from windlass.data.readers import read
 from windlass.data.sides import SideOptions
 from windlass.decoding.options import Greedy
 from windlass.demo.grammar import grammar_trees
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Silent

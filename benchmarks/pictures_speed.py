@@ -30,7 +30,7 @@ from windlass.bundle import Bundle
 from windlass.data.encoded import Encoded
 from windlass.data.sides.picture import PictureOptions, PictureSource
 from windlass.experiment.data import read_data
-from windlass.experiment.run import fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.recipe import compose, setting
 
 

@@ -35,8 +35,9 @@ from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.data.examples import Example
 from windlass.demo.grammar import grammar_trees
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import Data, read_data
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.inference.evaluate import Evaluation, evaluate
 from windlass.metrics import higher_is_better
 from windlass.recipe import compose, setting

@@ -26,8 +26,9 @@ from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.experiment.vectors import with_vectors
 from windlass.heads.tags import TagsHead
 from windlass.inference.evaluate import evaluate

@@ -16,8 +16,9 @@ from common import data, load, report
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.data.readers import read
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.progress import RichProgress

@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
 from windlass.decoding.options import Beam
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data, read_examples
-from windlass.experiment.run import baseline_metrics, run
+from windlass.experiment.run import run
 from windlass.explain.curves import read_rows
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting

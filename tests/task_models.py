@@ -9,7 +9,7 @@ import torch
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place, Value
 from windlass.data.sides import SOURCES, TARGETS, Sides
-from windlass.experiment.run import fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.recipe import compose
 
 CTC = {

@@ -11,8 +11,11 @@ from windlass.core.errors import BundleError, DataError, RecipeError, TrainingEr
 from windlass.core.marks import UNK
 from windlass.data.examples import Example, Place
 from windlass.data.sides.words import WordsOptions, WordsSource
+from windlass.experiment.baselines import choose_baseline
 from windlass.experiment.data import as_data, fingerprint, read_data
-from windlass.experiment.run import _describe_unknown, check_folder, choose_baseline, fit_sides, load_vectors
+from windlass.experiment.folder import check_folder
+from windlass.experiment.loaders import fit_sides, load_vectors
+from windlass.experiment.run import _describe_unknown
 from windlass.experiment.vectors import with_vectors
 from windlass.recipe import Recipe, compose, parse
 from windlass.training.finetune import check_same_model, extend_bundle

@@ -92,7 +92,7 @@ def make_ready(lines: int, folder: Path, store: str) -> dict[str, float]:
     """Write a corpus, then do with it what training does before its first step: read, survey, cut, encode, plan."""
     from windlass.bundle import Bundle
     from windlass.experiment.data import read_data
-    from windlass.experiment.run import fit_sides, training_loader
+    from windlass.experiment.loaders import fit_sides, training_loader
     from windlass.recipe import compose, setting
 
     chance, file, dev = random.Random(1), folder / "corpus.tsv", folder / "dev.tsv"

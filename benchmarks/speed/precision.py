@@ -25,7 +25,7 @@ from translate import pair
 
 from windlass.bundle import Bundle
 from windlass.experiment.data import read_data
-from windlass.experiment.run import fit_sides, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
 from windlass.nn.fast.onednn import prepare_training
 from windlass.nn.fast.precision import precision
 from windlass.recipe import compose, setting

@@ -13,7 +13,7 @@ from windlass.data.sides import SideOptions, Sides
 from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.data.sides.pair import PairOptions, PairSource
 from windlass.experiment.data import as_data
-from windlass.experiment.run import fit_sides, load_vectors
+from windlass.experiment.loaders import fit_sides, load_vectors
 from windlass.recipe import compose, setting
 
 LABEL = SideOptions(source="pair", target="label")

@@ -34,7 +34,7 @@ from windlass.data.readers import DataOptions
 from windlass.data.recognise_file import known_columns, recognise_file
 from windlass.data.tokens import TextOptions
 from windlass.experiment.data import Data, as_data, sides_of
-from windlass.experiment.run import fit_sides, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
 from windlass.inference.likelihood import score_texts
 from windlass.inference.predict import predict
 from windlass.media.samples import sample_pictures

@@ -17,7 +17,7 @@ from windlass.data.sides import Sides
 from windlass.data.tokenizer import Tokenizer
 from windlass.data.tokens import TextOptions
 from windlass.experiment.data import as_data
-from windlass.experiment.run import fit_sides, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
 from windlass.recipe import compose, override
 
 TEXTS = ["the lowest of the low, lower than the others", "others lower the rest: the lowest rests"]

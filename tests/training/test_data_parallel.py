@@ -20,7 +20,8 @@ from windlass.core.serialise import deserialise, serialise
 from windlass.core.weights import weights
 from windlass.data.loader import Loader
 from windlass.experiment.data import as_data
-from windlass.experiment.run import fit_sides, run, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
+from windlass.experiment.run import run
 from windlass.nn.fast.precision import precision
 from windlass.recipe import Recipe, compose
 from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch

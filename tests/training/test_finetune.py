@@ -12,7 +12,7 @@ import windlass
 from toy import SMALL, strings
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
-from windlass.experiment.run import fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.inference.predict import score
 from windlass.recipe import compose, setting
 from windlass.training.finetune import extend_bundle

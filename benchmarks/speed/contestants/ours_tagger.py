@@ -9,7 +9,7 @@ from tag_contest import Row, TagJob, run
 
 from windlass.bundle import Bundle
 from windlass.data.examples import Example, Place
-from windlass.experiment.run import fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.inference.predict import predict
 from windlass.recipe import compose
 from windlass.training.data_parallel import SingleProcess

@@ -68,8 +68,8 @@ def evaluate_command(
     from windlass.baseline.verdict import advise, judge
     from windlass.commands.tables import labels_table, metrics_table
     from windlass.core.wording import counted
+    from windlass.experiment.baselines import baseline_metrics
     from windlass.experiment.data import prepare_sources, trained_on
-    from windlass.experiment.run import baseline_metrics
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
     from windlass.inference.importance import attention_report

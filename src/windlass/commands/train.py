@@ -81,8 +81,9 @@ def train(
     from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
     from windlass.experiment.data import read_data
+    from windlass.experiment.folder import check_folder
     from windlass.experiment.recognise import adapt_tokens, compose_for, recompose_for
-    from windlass.experiment.run import apply_suggestions, check_folder, run
+    from windlass.experiment.run import apply_suggestions, run
     from windlass.experiment.vectors import with_vectors
     from windlass.recipe import merge, override, parse, setting
     from windlass.tasks import TASKS

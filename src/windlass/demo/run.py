@@ -11,8 +11,10 @@ from windlass.core.errors import WindlassError
 from windlass.core.program import program
 from windlass.core.tensors import atomic_write
 from windlass.demo.names import PlaceNames, place_names
+from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import read_data
-from windlass.experiment.run import baseline_metrics, fit_sides, run, training_loader
+from windlass.experiment.loaders import fit_sides, training_loader
+from windlass.experiment.run import run
 from windlass.explain.attention import draw
 from windlass.inference.evaluate import evaluate
 from windlass.recipe import Recipe, compose

@@ -14,7 +14,7 @@ from toy import SMALL, strings
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
 from windlass.experiment.data import as_data
-from windlass.experiment.run import fit_sides
+from windlass.experiment.loaders import fit_sides
 from windlass.nn.fast.loss import copy_loss, output_loss
 from windlass.nn.fast.onednn import FixedWeight, linear, matmul, weight_gradient
 from windlass.nn.fast.precision import mixed, pays, precision
