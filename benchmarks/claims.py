@@ -214,6 +214,16 @@ CLAIMS = {
         | {"leaky": ("model.encoder.cell=leaky",), "leaky, both sides": both("cell=leaky")},
         G2P,
     ),
+    "parallel": Claim(
+        "cells whose gates do not see the last state train in parallel",
+        "pronounce",
+        _pronunciation,
+        {
+            "lstm": (),
+            **{cell: both(f"cell={cell}") for cell in ("min_gru", "min_lstm", "sru", "mlstm", "slstm")},
+        },
+        (*G2P, *both("layers=2", "connect=residual"), ATTENTION.format("additive").replace("previous", "current")),
+    ),
     "start": Claim(
         "s_0 may be zeros, learned, or the summary of the source",
         "pronounce",

@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--speakers", nargs="*", choices=SPEAKERS, default=[], help="left out, one after another")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--name", default="", help="of these settings: a part of the folders of the models")
+    parser.add_argument("--name", default="", help="of these settings: a part of the names of folders and results")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--test", action="store_true", help="score on test and write the results")
     options = parser.parse_args()
@@ -139,7 +139,7 @@ def main() -> None:
             print(task, without, {part: found[part] for part in ("dev", "test") if part in found}, flush=True)
             content |= {without: found} if without else found
         if options.test:
-            report(f"sound-{task}{'-speakers' if options.speakers else ''}", content)
+            report(f"sound-{task}{options.name}{'-speakers' if options.speakers else ''}", content)
 
 
 def score(out: Path, path: Path) -> dict[str, float]:
