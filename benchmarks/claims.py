@@ -255,12 +255,12 @@ CLAIMS = {
         {
             "additive": (),
             "mlp": (ATTENTION.format("{kind: mlp, size: 128}"),),
-            "dot": (ATTENTION.format("{kind: dot, keys: 128}"),),
-            "scaled dot": (ATTENTION.format("{kind: scaled_dot, keys: 128}"),),
+            "dot": (ATTENTION.format("dot"),),
+            "scaled dot": (ATTENTION.format("scaled_dot"),),
             "bilinear": (ATTENTION.format("bilinear"),),
-            "cosine": (ATTENTION.format("{kind: cosine, keys: 128}"),),
+            "cosine": (ATTENTION.format("cosine"),),
         },
-        G2P,
+        (*G2P, "model.encoder.size=64"),  # of both directions: keys as long as queries, which products need
     ),
     "sampling": Claim(
         "training on one's own outputs closes the gap between training and use",
@@ -342,7 +342,7 @@ CLAIMS = {
             "last states at both levels": ("model.encoder.words.pool=summary", "model.head.pool=summary"),
             "mean at both levels": ("model.encoder.words.pool=mean", "model.head.pool=mean"),
         },
-        ("source.most_sentences=null", "train.epochs=4", "train.auto=[]"),
+        (*ALONE, "source.most_sentences=null", "train.epochs=4", "train.auto=[]"),
     ),
     "hypothesis": Claim(
         "a hypothesis can be written from its premise",

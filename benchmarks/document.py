@@ -1,12 +1,13 @@
 """20 newsgroups without headers: the group of a post, by a network of two levels (HAN), a flat one and a bag of words.
 
-    python benchmarks/document.py --runs runs/20news           train both networks, score on dev beside the bag
+    python benchmarks/document.py --runs runs/20news           train all networks, score on dev beside the bag
     python benchmarks/document.py --runs runs/20news --test    score the same models on test, once; write the result
 
-All three see the same text: the body of a post (headers name the group), at most --words of it, cut into words at
-punctuation, in lower case. A tenth of the training posts is the dev set, the same for every seed. No outside vectors.
-A post that is nothing but headers is left out. Both networks have --minutes each; what a run has not done by then, it
-does not do, so its schedule ends there too.
+The systems: `han`, the recipe; `alone`, its network without n-grams and support vector machine; `flat`, the recipe
+`classify` on a post as one sequence of words. All see the same text: the body of a post (headers name the group), at
+most --words of it, cut into words at punctuation, in lower case. A tenth of the training posts is the dev set, the same
+for every seed. No outside vectors. A post that is nothing but headers is left out. Each network has --minutes; what a
+run has not done by then, it does not do, so its schedule ends there too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import data, once, report, spread
+from common import RESULTS, data, kept_rows, once, report, spread
 
 from windlass.baseline import load_baseline
 from windlass.bundle import Bundle
@@ -36,8 +37,10 @@ from windlass.recipe import compose, setting
 from windlass.training.observe import Silent
 from windlass.training.progress import RichProgress
 
+SYSTEMS = ("han", "alone", "flat")
 BLANK = re.compile(r"\n\s*\n")
 HAN = ["source.most_sentences=null"]  # posts are cut already
+ALONE = ["source.ngrams=0", "source.sparse=[]", "model.head.wide=null", "model.head.svm=null"]
 FLAT = [
     "source={kind: words, characters: false, min_count: 3}",
     "data.max_length=1000000",
@@ -71,7 +74,9 @@ def prepare(folder: Path, words: int, posts: int | None = None, groups: list[str
 
 
 def train(system: str, seed: int, out: Path, options: argparse.Namespace) -> dict[str, Any]:
-    task, own = ("classify-document", [*HAN, *options.han]) if system == "han" else ("classify", [*FLAT, *options.flat])
+    alone = ALONE if system == "alone" else []
+    own = [*FLAT, *options.flat] if system == "flat" else [*HAN, *alone, *options.han]
+    task = "classify" if system == "flat" else "classify-document"
     files = {"train": [str(options.runs / "train.jsonl")], "source": "text", "target": "label"}
     limits = {"train": {"minutes": options.minutes}} if options.minutes is not None else {}
     settings = [setting(text) for text in (*own, *options.settings)]
@@ -91,7 +96,7 @@ def train(system: str, seed: int, out: Path, options: argparse.Namespace) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, help="the folder for data and models")
-    parser.add_argument("--systems", nargs="+", choices=("han", "flat"), default=["han", "flat"])
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--minutes", type=float, help="for each run; else as many as its epochs take")
     parser.add_argument("--words", type=int, default=500, help="of a post, at most")
@@ -136,11 +141,20 @@ def score_test(options: argparse.Namespace, rows: list[dict[str, Any]], about: d
         content["baseline"] = {cheap.name: baseline_metrics(cheap, bundles[0].recipe.task, examples)}
         picture = options.runs / f"confusion-{system}.png"
         draw_confusion([p.text for p in found[0].predictions], [e.targets for e in examples], picture)
-        if system == "han":
+        if system != "flat":
             shown = [explain(bundles[0], example.source) for example in examples[:: len(examples) // 5]]
             draw(shown, options.runs / "documents.html", "Five posts of the test set")
     print({name: content[name] for name in ("test", "ensemble", "baseline")})
-    report("document", content)
+    report("document", content | kept(content))
+
+
+def kept(content: dict[str, Any]) -> dict[str, Any]:
+    """What was measured before of a system that is not measured now."""
+    before = json.loads((RESULTS / "document.json").read_text(encoding="utf-8"))
+    tables = {name: before[name] | content[name] for name in ("test", "each", "ensemble")}
+    return tables | {
+        "trained": [*kept_rows("document", content["trained"], ("system",), "trained"), *content["trained"]]
+    }
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.data.examples import Example
 from windlass.demo.grammar import grammar_trees
+from windlass.experiment.adapt import adapt
 from windlass.experiment.baselines import baseline_metrics
 from windlass.experiment.data import Data, read_data
 from windlass.experiment.run import run
@@ -182,12 +183,14 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
     scratch = out.parent / "data" / name
     scratch.mkdir(parents=True, exist_ok=True)
     content = {"seed": seed, "data": find(scratch) | columns, "train": {"threads": 1, "processes": 1}}
-    recipe = compose(task, None, [content, *map(setting, [*OWN.get(name, []), *settings])])
+    own = [content, *map(setting, [*OWN.get(name, []), *settings])]
+    recipe = compose(task, None, own)
     whole = read_data(recipe)
     if len(whole.train) < size and not TASKS[task].language_model:
         return {}
     part, scored = cut(whole, size, task, seed)
     observer, began, worked = Notes(), time.perf_counter(), time.process_time()
+    recipe = adapt(recipe, part.train, own, observer.note)
     begun = (out / "training").is_dir()
     outcome = run(recipe, part, out, observer, resume=begun)
     if outcome.fit.reason == "interrupted":
@@ -220,7 +223,7 @@ def measure(name: str, size: int, seed: int, out: Path, settings: list[str]) -> 
         "best_step": outcome.fit.best_step,
         "all": found,
         "baseline_all": baseline,
-        "notes": [note for note in observer.notes if "steps" in note],
+        "notes": [note for note in observer.notes if "; else: " in note],
     }
 
 

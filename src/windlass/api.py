@@ -22,6 +22,7 @@ from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
+from windlass.experiment.adapt import adapt
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -37,7 +38,7 @@ from windlass.experiment.data import (
     with_columns,
 )
 from windlass.experiment.notes import PythonNotes
-from windlass.experiment.recognise import adapt_tokens, compose_for, recognise_frame, recompose_for
+from windlass.experiment.recognise import compose_for, recognise_frame, recompose_for
 from windlass.experiment.run import apply_suggestions, run
 from windlass.explain.attention import draw, explain, shown
 from windlass.explain.beam import BeamTree, beam_tree, draw_beam
@@ -367,7 +368,7 @@ def fit(
     if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)
     elif recipe is None and base is None:
-        composed = adapt_tokens(composed, data.train, own, observer.note)
+        composed = adapt(composed, data.train, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
         outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)

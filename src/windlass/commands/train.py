@@ -80,9 +80,10 @@ def train(
     from windlass.bundle import Bundle, load_definition
     from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
+    from windlass.experiment.adapt import adapt
     from windlass.experiment.data import read_data
     from windlass.experiment.folder import check_folder
-    from windlass.experiment.recognise import adapt_tokens, compose_for, recompose_for
+    from windlass.experiment.recognise import compose_for, recompose_for
     from windlass.experiment.run import apply_suggestions, run
     from windlass.experiment.vectors import with_vectors
     from windlass.recipe import merge, override, parse, setting
@@ -136,7 +137,7 @@ def train(
         if not (task or recipe or base) and composed.task == "text":
             composed = apply_suggestions(composed, data, settings, note)
         elif not (recipe or base):
-            composed = adapt_tokens(composed, data.train, settings, note)
+            composed = adapt(composed, data.train, settings, note)
     if verbose:
         note(composed.to_yaml())
     if overwrite:

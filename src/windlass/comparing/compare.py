@@ -24,9 +24,9 @@ from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
+from windlass.experiment.adapt import adapt
 from windlass.experiment.data import Data, as_data, read_data, read_examples
 from windlass.experiment.notes import PythonNotes
-from windlass.experiment.recognise import adapt_tokens
 from windlass.recipe import Recipe, override
 from windlass.training.data_parallel import available_cores
 from windlass.training.progress import RichProgress
@@ -177,12 +177,12 @@ def run_all(
 def _adapted(
     named: Sequence[Candidate], read: Callable[[Recipe], Data | WindlassError], note: Callable[[str], None]
 ) -> list[Candidate]:
-    """The candidates as a single run would train them: those of a task's default with tokens that suit their data."""
+    """The candidates as a single run would train them: those of a task's default adapted to their data."""
     adapted, note = [], once(note)
     for candidate in named:
         recipe = candidate.recipe
         if candidate.adaptable and not isinstance(data := read(recipe), WindlassError):
-            recipe = adapt_tokens(recipe, data.train, candidate.settings, note)
+            recipe = adapt(recipe, data.train, candidate.settings, note)
         adapted.append(replace(candidate, recipe=recipe, adaptable=False, settings=(), error=None))
     return adapted
 

@@ -1,6 +1,6 @@
 """A recipe: the whole experiment as typed data, in YAML."""
 
-from windlass.recipe.compose import compose, default, merge, override, recompose, setting
+from windlass.recipe.compose import compose, default, merge, override, recompose, setting, small_parts
 from windlass.recipe.recipe import FilesOptions, Recipe, parse, read_yaml
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "read_yaml",
     "recompose",
     "setting",
+    "small_parts",
 ]

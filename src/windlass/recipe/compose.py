@@ -15,7 +15,8 @@ from windlass.recipe.recipe import Recipe, parse, read_yaml
 from windlass.tasks import TASKS
 
 DEFAULTS = Path(__file__).parent / "defaults"
-"""The recipe of every task; in the folder `recurrent`, those for a recurrent decoder where the default is another."""
+"""The recipe of every task; in the folder `recurrent`, those for a recurrent decoder where the default is another; in
+the folder `small`, parts for few examples."""
 
 
 def merge(base: Any, over: Any) -> Any:
@@ -78,6 +79,19 @@ def default(task: str) -> dict[str, Any]:
     if not isinstance(task, str) or task not in TASKS:
         raise RecipeError(f"task: no task {short(task)}: {nearest(str(task), TASKS)}")
     return _read_default(DEFAULTS / f"{task}.yaml")
+
+
+def small_parts(task: str) -> tuple[str, dict[str, Any]]:
+    """What a task's recipe has instead with few examples, in words, and these parts by their keys; often none.
+
+    >>> small_parts("translate")[0]
+    'a GRU encoder'
+    >>> small_parts("lm")
+    ('', {})
+    """
+    path = DEFAULTS / "small" / f"{task}.yaml"
+    content = read_yaml(path.read_text(encoding="utf-8"), path.name) if path.exists() else {}
+    return content.pop("what", ""), content
 
 
 def _read_default(path: Path) -> dict[str, Any]:

@@ -167,8 +167,8 @@ AverageOptions = Annotated[NoAverage | Ema | Checkpoints, Field(discriminator="k
 """Weight averaging: which weights are evaluated and saved."""
 
 
-AutoSetting = Literal["batch_tokens", "epochs", "evaluate_steps", "warmup"]
-"""A setting of training that small data can change."""
+AutoSetting = Literal["batch_tokens", "epochs", "evaluate_steps", "warmup", "parts"]
+"""What small data can change: settings of training, and parts of the recipe."""
 
 
 class TrainOptions(Options):
@@ -194,7 +194,9 @@ class TrainOptions(Options):
         description="truncated BPTT on running text: tokens per chunk; unset: one text per line, no state carried over",
     )
     auto: tuple[AutoSetting, ...] = Field(
-        (), description="settings that follow the size of the data if it is small; one that you set yourself is kept"
+        (),
+        description="what follows the size of the data if it is small: these settings, and parts of the recipe "
+        "([small data](small.md)); what you set yourself is kept",
     )
     evaluate_steps: int | None = Field(None, ge=1, description="evaluate every N steps; unset: every epoch")
     patience: int = Field(10, ge=0, description="early stopping after N evaluations without improvement; 0: never")

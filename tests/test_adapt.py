@@ -1,0 +1,80 @@
+"""The default recipe of a task follows the data, and never what the user chose."""
+
+from __future__ import annotations
+
+import pytest
+
+import windlass
+from windlass.experiment.adapt import adapt
+from windlass.experiment.auto import SMALL
+from windlass.experiment.data import as_data
+from windlass.recipe import compose, default, override, parse, setting, small_parts
+from windlass.tasks import TASKS
+
+PAIRS = [("a red house", "ein rotes Haus"), ("a blue boat", "ein blaues Boot")]
+WITH_PARTS = [task for task in TASKS if small_parts(task)[1]]
+
+
+def adapted(count, *settings):
+    """The recipe `translate` for so many pairs, and what is noted."""
+    said: list[str] = []
+    own = [setting(text) for text in settings]
+    recipe = compose("translate", None, own)
+    train = as_data(PAIRS * (count // 2), PAIRS, recipe).train
+    return adapt(recipe, train, own, said.append), said
+
+
+def test_few_pairs_have_a_recurrent_encoder_and_are_told_so():
+    recipe, said = adapted(300)
+    assert (recipe.model.encoder.kind, recipe.model.decoder.kind) == ("recurrent", "transformer")
+    assert said == ["a GRU encoder, as there are 300 examples; else: --set model.encoder.kind=attention"]
+
+
+def test_many_pairs_have_the_recipe_as_it_is():
+    assert adapted(SMALL) == (compose("translate", None), [])
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "model.encoder.kind=attention",  # as the note says
+        "model.encoder.dropout=0.1",
+        "model.encoder.embedding.size=128",
+        "model.decoder=recurrent",
+        "train.auto=[]",
+    ],
+)
+def test_a_part_that_the_user_chose_stays(chosen):
+    assert adapted(300, chosen) == (compose("translate", None, [setting(chosen)]), [])
+
+
+def test_what_the_user_chose_elsewhere_stays_beside_the_part():
+    recipe, said = adapted(300, "model.decoder.dropout=0.1")
+    assert (recipe.model.encoder.kind, recipe.model.decoder.dropout, len(said)) == ("recurrent", 0.1, 1)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_tasks_with_parts_for_few_examples_name_them_in_auto(task):
+    assert ("parts" in default(task)["train"]["auto"]) == (task in WITH_PARTS)
+
+
+@pytest.mark.parametrize("task", WITH_PARTS)
+def test_every_part_for_few_examples_changes_the_recipe_and_says_what(task):
+    what, parts = small_parts(task)
+    assert what
+    content = compose(task, None, [override(part, value) for part, value in parts.items()])
+    assert parse(content.model_dump(mode="json")) == content != compose(task, None)
+
+
+def test_python_adapts_too_and_names_the_setting(capsys):
+    settings = {"train.epochs": 1, "train.batch_tokens": 400, "source.tokens.size": 80, "target.tokens.size": 80}
+    model = windlass.fit(PAIRS * 20, PAIRS, task="translate", settings=settings)
+    assert model.bundle.recipe.model.encoder.kind == "recurrent"
+    assert 'else: settings={"model.encoder.kind": "attention"}' in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_recipe_file_is_trained_as_it_is(tmp_path):
+    (tmp_path / "mine.yaml").write_text("task: translate\ntrain: {epochs: 1}\n")
+    settings = {"source.tokens.size": 80, "target.tokens.size": 80}
+    model = windlass.fit(PAIRS * 20, PAIRS, recipe=tmp_path / "mine.yaml", settings=settings, quiet=True)
+    assert model.bundle.recipe.model.encoder.kind == "attention"
