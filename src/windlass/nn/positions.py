@@ -53,15 +53,17 @@ class LearnedPositions(nn.Module):
 
     def forward(self, places: int) -> Tensor:
         """The vectors of the first `places` places."""
-        self._check(places)
+        self.check(places)
         return self.table[:places]
 
     def at(self, places: Tensor) -> Tensor:
-        """The vectors (..., size) of places (...)."""
-        self._check(int(places.max()) + 1 if places.numel() else 0)
-        return self.table[places]
+        """The vectors (..., size) of places (T,), or (N, T) of rows that may each go beyond the last in padding."""
+        if places.dim() == 1:
+            self.check(int(places.max()) + 1 if places.numel() else 0)
+        return self.table[places.clamp(max=self.table.size(0) - 1)]
 
-    def _check(self, places: int) -> None:
+    def check(self, places: int) -> None:
+        """Refuse a sequence that has more places."""
         if places > self.table.size(0):
             raise DataError(
                 f"the {self.what} has {places} tokens, but {self.part}.longest is {self.table.size(0)}: "
