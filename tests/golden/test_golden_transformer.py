@@ -185,6 +185,18 @@ def test_dropout_is_of_training_alone(kind):
     assert len({calm.item(), wild.item(), wilder.item()}) == 3
 
 
+def test_dropout_is_on_the_inputs_too():
+    head = decoder(dropout=0.5, context="none", positions="none", layers=1)
+    seen: list[Tensor] = []
+    head.layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    for mode in (False, True):
+        head.train(mode).score(Memory.empty(1), Batch({}, Padded.of([[5] * 99 + [EOS]]), torch.arange(1)))
+    calm, wild = seen
+    dropped = wild == 0
+    assert 0.4 < dropped.double().mean() < 0.6
+    assert torch.allclose(wild, (2 * calm).masked_fill(dropped, 0))
+
+
 def test_learned_positions_say_when_a_target_is_too_long():
     table = LearnedPositions(3, 2, "target", "model.decoder")
     assert table.at(torch.tensor([[2]])).shape == (1, 1, 2)
