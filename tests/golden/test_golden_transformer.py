@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from windlass.core.errors import DataError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Member, Memory, Padded
+from windlass.data.running import chunk_of
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.search import SearchRequest, search, stream
 from windlass.heads.base import LossOptions
@@ -274,6 +275,19 @@ def test_a_target_after_its_prefix_is_scored_alike_beside_longer_ones_and_refuse
     assert forced(rows) == pytest.approx([score for row in rows for score in forced([row])])
     with pytest.raises(DataError, match="the source with its target has 13 tokens"):
         forced([rows[1], ([5] * 9, [6, 7, 8, EOS])])
+
+
+def test_rows_of_a_text_that_is_read_in_parts_end_at_the_last_position_and_their_padding_may_not():
+    head = decoder(positions="learned", longest=6, context="none")
+
+    def read(*lengths: int) -> None:
+        values, mask, carry = torch.full((2, 8), 5), torch.arange(8) < torch.tensor(lengths)[:, None], None
+        for begin in (0, 4):
+            _, carry = head.run_chunk(chunk_of(values, mask, begin, begin + 4), carry)
+
+    read(6, 3)
+    with pytest.raises(DataError, match="the target has 7 tokens"):
+        read(7, 3)
 
 
 def decoder(prefix: str | None = None, **options) -> TransformerDecoder:

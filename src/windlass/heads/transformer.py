@@ -225,7 +225,7 @@ class TransformerDecoder(TextHead):
         options, T = self.options, e.size(1)
         x, places, turn = self.fit(e), cache.places(T, e.device), None
         if self.positions is not None:
-            x = x + self.positions.at(places)
+            x = x + self.positions.at(places, mask)
         elif options.positions == "sinusoidal":
             x = x + sinusoids_at(places, options.size, x)
         elif options.positions == "rotary":
