@@ -149,6 +149,8 @@ def test_a_prompt_with_unknown_symbols_is_told(folder):
     ("arguments", "said"),
     [
         (("predict", "MODEL", "TEXT"), "use windlass generate"),
+        (("bench", "MODEL"), "no input to predict from"),
+        (("bench", "MODEL", "TEXT"), "no input to predict from"),
         (("explain", "MODEL", "the", "--out", "x.png"), "no source to attend to"),
         (("generate", "MODEL", "--search", "beam"), "no best text"),
         (("generate", "MODEL", "--temperature", "0"), "--temperature"),

@@ -13,6 +13,7 @@ from command import refused, windlass
 from task_models import CTC, task_model
 from windlass.bundle import Bundle
 from windlass.core.records import Answer, Places, Prediction, TextAnswer
+from windlass.explain.attention import explain
 from windlass.explain.saliency import Saliency, draw_saliency, saliency
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
@@ -137,3 +138,14 @@ def test_a_text_by_ctc_has_one_line_over_a_recording(tmp_path, suffix, target):
     assert path.stat().st_size > 0
     if suffix == ".html":
         assert "share of integrated gradients" in path.read_text(encoding="utf-8")
+
+
+def test_an_output_that_is_blank_is_drawn_too_also_beside_another(tmp_path):
+    ctc, value = task_model("pronounce", **CTC)
+    ctc.model.head.output[-1].bias.data.view(4, -1)[:, 0] = 1e3  # the blank
+    ctc.save(tmp_path / "ctc")
+    assert explain(ctc, value).text == ""
+    for more in ((), ("--replace", f"{value[0]}={value[1]}")):
+        ran = windlass("explain", tmp_path / "ctc", value, *more, "--out", tmp_path / "x.html")
+        assert ran.code == 0, ran.err
+        assert value[-1] in (tmp_path / "x.html").read_text(encoding="utf-8")

@@ -6,10 +6,18 @@ import pytest
 import torch
 
 from task_models import task_model
+from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
+from windlass.core.marks import EOS
+from windlass.data.examples import Example, Place
+from windlass.experiment.loaders import fit_sides
+from windlass.explain.attention import explain
+from windlass.explain.gates import traces
+from windlass.explain.saliency import saliency
 from windlass.explain.selfattention import self_attention
 from windlass.explain.units import units
 from windlass.nn.transformer import Cache, CausalAttention
+from windlass.recipe import compose
 
 TABLE = {"kind": "learned", "size": 8}
 LAYERS = {"size": 8, "heads": 2, "hidden": 8, "layers": 2, "positions": "rotary", "embedding": TABLE}
@@ -75,3 +83,34 @@ def test_what_is_drawn_is_what_the_layer_uses():
         out, (_, v) = layer(x, cache.layers[0], view, None)
         a = layer.weights(x, cache.layers[0], view, None)
         assert torch.allclose(layer.out((a @ v).transpose(1, 2).flatten(2)), out)
+
+
+@pytest.mark.parametrize("decoder", [DECODER, {"size": 8}], ids=["transformer", "recurrent"])
+def test_a_text_that_was_written_in_other_subwords_is_shown_in_those_that_are_read(decoder):
+    tokens = {"tokens": {"kind": "bpe", "size": 30}}
+    made = compose("text", None, [{"target": tokens, "model": {"decoder": decoder}, "search": {"kind": "greedy"}}])
+    text = "low lower lowest"
+    bundle = Bundle.new(made, fit_sides(made, [Example(text, (text,), None, Place("x", 1))]))
+    tokenizer = bundle.sides.tokenizer
+    bundle.model.head.output.bias.data[tokenizer.find("o")] = 1e3  # it writes nothing else, without the space before it
+    own = explain(bundle, text).answer.tokens
+    cut = tuple(map(tokenizer.token, tokenizer.encode("o" * len(own))))
+    assert set(own) == {"o"}
+    assert len(cut) > len(own)
+    found = saliency(bundle, text, method="gradient")
+    assert found.outputs == (*cut, "</s>")
+    assert len(found.values) == len(found.outputs)
+    if decoder is DECODER:
+        heat = self_attention(bundle, text)[-1]
+        assert heat.columns == ("start", *cut)
+        assert weights([heat]).shape == (1, len(cut) + 1, len(cut) + 1)
+    else:
+        assert traces(bundle, text)[-1].tokens == ("<s>", *cut)
+
+
+def test_what_a_model_leaves_blank_has_no_tokens_to_show():
+    bundle, value = task_model("text", model={"decoder": DECODER})
+    bundle.model.head.output.bias.data[EOS] = 1e3
+    assert explain(bundle, value).text == ""
+    assert self_attention(bundle, value)[-1].columns == ("start",)
+    assert saliency(bundle, value, method="gradient").outputs == ("</s>",)

@@ -13,6 +13,7 @@ from windlass.core.records import Batch, Member, Memory, Padded
 from windlass.decoding.options import SearchOptions
 from windlass.decoding.search import SearchRequest, search
 from windlass.heads.recurrent import RecurrentDecoder
+from windlass.heads.transformer import TransformerDecoder
 from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.copying import copy_mixture, copy_share, mixed_logprob
@@ -204,3 +205,22 @@ def test_a_search_that_may_not_write_the_unknown_mark_writes_what_is_next(kind):
     )
     assert 1 in usual.ids
     assert 1 not in told.ids
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+@torch.no_grad()
+def test_of_an_empty_source_nothing_is_copied_and_all_is_written(kind):
+    if kind == "recurrent":
+        decoder = head()
+    else:
+        options = TransformerDecoder.Options(size=4, heads=2, hidden=4, copying=True)
+        decoder = TransformerDecoder(options, V, 4).double().eval()
+    memory = Memory(torch.randn(2, 3, 4).double(), torch.tensor([[True] * 3, [False] * 3]), torch.zeros(2, 4).double())
+    inputs = {"copy": Padded(torch.tensor([[4, V, 4], [0, 0, 0]]), memory.mask)}
+    batch = Batch(inputs, Padded.of([[4, 3], [4, 3]]), torch.arange(2))
+    source, state = decoder.begin(memory, batch)
+    logprobs, _, _ = decoder.step(torch.tensor([2, 2]), state, source)
+    assert logprobs.exp().sum(1).tolist() == pytest.approx([1.0, 1.0])
+    assert logprobs[1, V] == -torch.inf
+    forced, _ = decoder.reference_logprobs(memory, batch)
+    assert forced[:, 0].tolist() == pytest.approx(logprobs[:, 4].tolist())

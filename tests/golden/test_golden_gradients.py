@@ -235,3 +235,16 @@ def test_models_show_recurrent_and_transformer_layers_side_by_side():
     bundle, value = task_model("text", model={"decoder": decoder})
     names = [flow.name for flow in gradients.model_distances(bundle, value, "k a").flows]
     assert names == ["encoder", "encoder, right to left", "decoder"]
+
+
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_a_decoder_reads_the_output_also_where_the_input_is_as_long(recurrent):
+    bundle, value = small_transformers()
+    if recurrent:
+        bundle, value = task_model("pronounce", model={"decoder": {"size": 8, "context": "summary"}})
+    output = ["k", "a"] * 9
+    flows = gradients.model_distances(bundle, value, " ".join(output[: len(value)])).flows
+    assert flows[0].name.startswith("encoder")
+    assert flows[0].tokens == (*value, "</s>")
+    assert flows[-1].name.startswith("decoder")
+    assert flows[-1].tokens == ("<s>", *output[: len(value)])

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import torch
 
 from windlass.baseline.ngram import KneserNey
 from windlass.baseline.window import WindowModel
+from windlass.core.marks import BOS
+from windlass.core.records import Memory
+from windlass.inference.dynamic import CHUNK, DECAY, dynamic_logprobs
 from windlass.inference.likelihood import logprobs, text_metrics, tiny_lm, token_logprobs
 from windlass.metrics.likelihood import likelihood
 
@@ -129,3 +133,34 @@ def test_an_ensemble_is_the_mean_of_probabilities():
         second.model.head.output.bias[5] += 2
     p, q, both = (token_logprobs(models, ["abcab"])[0][1].exp() for models in ([first], [second], [first, second]))
     assert torch.allclose(both, (p + q) / 2)
+
+
+def test_dynamic_evaluation_scores_a_chunk_then_descends_by_rms_gradients_and_decays_to_the_trained_weights():
+    bundle, rate = tiny_lm(), 0.02
+    torch.manual_seed(2)
+    ids = torch.randint(A, C + 1, (3 * CHUNK + 7,)).tolist()
+    head = bundle.model.double().head.eval()
+    for weight in head.parameters():
+        weight.data += 0.3 * torch.randn_like(weight)
+    found = dynamic_logprobs(bundle, ids, rate)
+    weights = list(head.parameters())
+    trained, squares = [w.detach().clone() for w in weights], [torch.zeros_like(w) for w in weights]
+    source, state = head.begin(Memory.empty(1))
+    expected, last = [], BOS
+    for number, begin in enumerate(range(0, len(ids), CHUNK), 1):
+        chunk = []
+        for token in ids[begin : begin + CHUNK]:
+            logp, state, _ = head.step(torch.tensor([last]), state, source)
+            chunk.append(logp[0, token])
+            last = token
+        gradients = torch.autograd.grad(-sum(chunk) / len(chunk), weights, allow_unused=True)
+        expected += [logp.item() for logp in chunk]
+        carried = tuple(tuple(part.detach() for part in layer) for layer in state.stack.layers)
+        with torch.no_grad():
+            for w, w0, square, g in zip(weights, trained, squares, gradients, strict=True):
+                if g is not None:
+                    square += g**2
+                    w -= rate * g / ((square / number).sqrt() + 1e-8)
+                    w += DECAY * (w0 - w)
+        state = replace(state, stack=head.stack.begin(carried))
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)

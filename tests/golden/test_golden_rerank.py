@@ -8,8 +8,11 @@ import torch
 
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.records import Member, Memory
 from windlass.data import Sides
 from windlass.decoding.options import Beam, Greedy
+from windlass.heads.ctc import CtcHead, CtcHeadOptions
+from windlass.heads.rerank import rerank
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose
 
@@ -66,6 +69,24 @@ def test_a_text_that_is_too_long_for_ctc_is_not_the_answer(members):
     short = a_bundle(4, **CTC | {"model": {"head": {"kind": "ctc", "frames": 1}}})
     for best in predict([members[0], short], WORDS, nbest=5):
         assert all(p.score > -math.inf and len(p.text) <= 5 for p in (best, *best.alternatives))  # letters and the end
+
+
+def two_heads() -> list[Member]:
+    torch.manual_seed(1)
+    memory = Memory(torch.randn(1, 2, 4), torch.ones(1, 2) > 0, torch.zeros(1, 4))
+    return [Member(CtcHead(CtcHeadOptions(frames=frames), 7, 4).eval(), memory) for frames in (1, 8)]
+
+
+def test_what_one_member_cannot_write_is_left_out_and_not_scored_as_a_blank():
+    ((best, *more),) = rerank(two_heads(), [[{(4, 5, 4): True, (5,): True}], [{}]], nbest=2)
+    assert best.ids == (5,)
+    assert more == []
+
+
+@pytest.mark.parametrize("found", [(True, False), (False, True), (False, False)])
+def test_an_output_is_finished_if_any_member_finished_it(found):
+    ((best,),) = rerank(two_heads(), [[{(5,): finished}] for finished in found], nbest=1)
+    assert best.finished == any(found)
 
 
 def test_an_nbest_list_has_distinct_texts_and_greedy_search_one(members):

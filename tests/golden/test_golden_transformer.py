@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from windlass.core.errors import DataError
 from windlass.core.marks import BOS, EOS
 from windlass.core.records import Batch, Member, Memory, Padded
+from windlass.data.running import chunk_of
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.decoding.search import SearchRequest, search, stream
 from windlass.heads.base import LossOptions
@@ -185,6 +186,18 @@ def test_dropout_is_of_training_alone(kind):
     assert len({calm.item(), wild.item(), wilder.item()}) == 3
 
 
+def test_dropout_is_on_the_inputs_too():
+    head = decoder(dropout=0.5, context="none", positions="none", layers=1)
+    seen: list[Tensor] = []
+    head.layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    for mode in (False, True):
+        head.train(mode).score(Memory.empty(1), Batch({}, Padded.of([[5] * 99 + [EOS]]), torch.arange(1)))
+    calm, wild = seen
+    dropped = wild == 0
+    assert 0.4 < dropped.double().mean() < 0.6
+    assert torch.allclose(wild, (2 * calm).masked_fill(dropped, 0))
+
+
 def test_learned_positions_say_when_a_target_is_too_long():
     table = LearnedPositions(3, 2, "target", "model.decoder")
     assert table.at(torch.tensor([[2]])).shape == (1, 1, 2)
@@ -219,7 +232,7 @@ def test_a_search_ends_at_the_last_learned_position(options):
         assert all(len(one.ids) == length for one in cut)
         assert all(len(one.ids) < length for (one, *_) in found if one.finished)
         assert len(cut) == 2 or len(members) == 2
-    with pytest.raises(DataError, match="the target has 5 tokens"):
+    with pytest.raises(DataError, match="needs 5 places of the decoder, and there are 4"):
         search([Member(head, memory)], SearchRequest(options, prefix=(5, 6, 7, 8, 9)))
 
 
@@ -236,6 +249,47 @@ def test_an_output_beyond_the_last_learned_position_is_too_long():
     assert head.too_long(batch, torch.tensor([5, 5])).tolist() == [False, True]
 
 
-def decoder(**options) -> TransformerDecoder:
+@pytest.mark.parametrize("options", [Greedy(), Beam(size=3), Sample()], ids=lambda options: options.kind)
+def test_each_row_writes_from_its_prefix_up_to_the_last_learned_position_whatever_the_others_have_left(options):
+    head = decoder(prefix="source", positions="learned", longest=12, context="none")
+    head.output.bias.data[EOS] = -1e4
+    source = Padded.of([[5] * 9, *[[5, 6]] * 15])  # one of 16 leaves the batch late
+    batch = Batch({"source": source}, None, torch.arange(16))
+    found = search([Member(head, Memory.empty(16), batch)], SearchRequest(options))
+    assert [len(one.ids) for (one, *_) in found] == [3, *[10] * 15]
+    full = Batch({"source": Padded.of([[5] * 12])}, None, torch.arange(1))
+    with pytest.raises(DataError, match="needs 1 place of the decoder, and there are 0"):
+        search([Member(head, Memory.empty(1), full)], SearchRequest(options))
+
+
+@torch.no_grad()
+def test_a_target_after_its_prefix_is_scored_alike_beside_longer_ones_and_refused_beyond_the_last_position():
+    head = decoder(prefix="source", positions="learned", longest=12, context="none")
+    rows = [([5] * 9, [6, 7, EOS]), ([5, 6], [7, 8, 9, 4, 5, 6, 7, 8, 9, EOS])]
+
+    def forced(rows: list[tuple[list[int], list[int]]]) -> list[float]:
+        source, target = (Padded.of(list(side)) for side in zip(*rows, strict=True))
+        batch = Batch({"source": source}, target, torch.arange(len(rows)))
+        return [hypothesis.score for hypothesis in head.force(Memory.empty(len(rows)), batch)]
+
+    assert forced(rows) == pytest.approx([score for row in rows for score in forced([row])])
+    with pytest.raises(DataError, match="the source with its target has 13 tokens"):
+        forced([rows[1], ([5] * 9, [6, 7, 8, EOS])])
+
+
+def test_rows_of_a_text_that_is_read_in_parts_end_at_the_last_position_and_their_padding_may_not():
+    head = decoder(positions="learned", longest=6, context="none")
+
+    def read(*lengths: int) -> None:
+        values, mask, carry = torch.full((2, 8), 5), torch.arange(8) < torch.tensor(lengths)[:, None], None
+        for begin in (0, 4):
+            _, carry = head.run_chunk(chunk_of(values, mask, begin, begin + 4), carry)
+
+    read(6, 3)
+    with pytest.raises(DataError, match="the target has 7 tokens"):
+        read(7, 3)
+
+
+def decoder(prefix: str | None = None, **options) -> TransformerDecoder:
     settings = TransformerDecoder.Options(size=D, heads=H, hidden=12, **options)
-    return drawn(TransformerDecoder(settings, V, 0 if options.get("context") == "none" else M))
+    return drawn(TransformerDecoder(settings, V, 0 if options.get("context") == "none" else M, prefix=prefix))

@@ -77,6 +77,16 @@ def test_mlstm_writes_and_reads_a_matrix_as_published(heads, norm, by_steps):
             assert not np.allclose(outputs[row], mlstm(cell, heads, X[row], bound=0.0))
 
 
+@pytest.mark.parametrize(
+    ("options", "forget"), [({"kind": "slstm"}, slice(H)), ({"kind": "mlstm", "heads": 3}, slice(-3, None))]
+)
+def test_forget_gates_start_nearly_open_and_each_with_another_bias(options, forget):
+    cell = TypeAdapter(CellOptions).validate_python(options).build(I, H)
+    count = len(cell.bias[forget])
+    assert cell.bias[forget].tolist() == pytest.approx(np.linspace(3, 6, count).tolist())
+    assert cell.bias.count_nonzero() == count
+
+
 def test_mlstm_refuses_heads_that_cannot_share_its_units():
     with pytest.raises(RecipeError, match="4 heads"):
         TypeAdapter(CellOptions).validate_python({"kind": "mlstm", "heads": 4}).build(I, H)

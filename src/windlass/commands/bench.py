@@ -10,7 +10,7 @@ import typer
 
 from windlass.commands import flags
 from windlass.commands.shared import app, say
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, WindlassError
 
 if TYPE_CHECKING:
     from windlass.inference.bench import Measurement
@@ -44,6 +44,8 @@ def bench_command(
     from windlass.inference.bench import SYNTHETIC, bench, peak_memory
 
     bundle = Bundle.load(folder)
+    if bundle.task.language_model:
+        raise WindlassError("bench measures predictions, and a language model has no input to predict from")
     if threads is not None:
         torch.set_num_threads(threads)
     source = bundle.sides.source

@@ -144,7 +144,7 @@ def explain_command(
         draw([prediction], out, over=[shown(bundle, source)])
     else:
         say("this model has no attention: drawn are integrated gradients")
-        given = target if target is not None or not prediction.answer.written else prediction.text
+        given = target if target is not None or not prediction.answer.written else prediction.text.strip() or None
         draw_saliency(saliency(bundle, source, given), out, shown(bundle, source))
     chance = prediction.confidence
     confidence = "" if chance is None else f"   (probability {chance:{'.2f' if chance >= 0.005 else '.1g'}})"

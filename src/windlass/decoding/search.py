@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from windlass.core.errors import NotFiniteError, RecipeError
+from windlass.core.errors import DataError, NotFiniteError, RecipeError
 from windlass.core.marks import BOS, EOS, PAD, UNK
 from windlass.core.records import Hypothesis, Member, Padded, Record
+from windlass.core.wording import counted
 from windlass.decoding.constraint import Constraint
 from windlass.decoding.ensemble import Ensemble
 from windlass.decoding.options import Beam, Greedy, Sample, SearchOptions
@@ -73,7 +74,13 @@ def search(members: Sequence[Member], request: SearchRequest) -> list[list[Hypot
     if not limits.numel():
         return []
     ensemble, given = Ensemble(members), len(request.prefix)
-    limits = ensemble.most_steps(limits + given).clamp(min=max(given, 1))  # a prefix that is too long is an error
+    limits, needed = ensemble.most_steps(limits + given), max(given, 1)
+    if bool((limits < needed).any()):
+        left = max(0, int(limits.min()))
+        raise DataError(
+            f"the output needs {counted(needed, 'place')} of the decoder, and there are {left} for it: "
+            "train with a larger model.decoder.longest"
+        )
     if constraint is not None:
         if options.block_ngrams:
             raise RecipeError("block_ngrams may rule out every well-formed output: leave it out")

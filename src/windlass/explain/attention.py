@@ -45,6 +45,26 @@ def explain(bundle: Bundle, text: Value, target: str | None = None, search: Sear
     return replace(prediction, alternatives=())
 
 
+def explain_cut(bundle: Bundle, text: Value, target: str | None = None) -> Prediction:
+    """`explain`, with the output in the tokens that its text is cut into, for whatever reads this text again.
+
+    A model may write a text in other subwords than the tokenizer would, or a letter and its accent one by one.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> explain_cut(Bundle.new(Recipe(), Sides.tiny()), "ab", target="ba").answer.tokens
+    ('b', 'a')
+    """
+    prediction = explain(bundle, text, target)
+    if target is not None or not prediction.answer.written:
+        return prediction
+    tokenizer = bundle.sides.tokenizer
+    cut = tuple(map(tokenizer.token, tokenizer.encode(prediction.text)))
+    if cut and cut != prediction.answer.tokens:
+        return explain(bundle, text, prediction.text)
+    return replace(prediction, answer=replace(prediction.answer, tokens=cut))
+
+
 def shown(bundle: Bundle, text: Value) -> Shown | None:
     """What the attention over an input is drawn on: pixels, a spectrogram, readings; None for text.
 

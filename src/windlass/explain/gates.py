@@ -19,7 +19,7 @@ from windlass.core.marks import EOS
 from windlass.core.records import Batch
 from windlass.data.examples import Value
 from windlass.data.running import chunk_of
-from windlass.explain.attention import explain
+from windlass.explain.attention import explain_cut
 from windlass.explain.coloured import Row
 from windlass.heads.running import force_chunk
 from windlass.heads.text import TextHead
@@ -84,7 +84,7 @@ def traces(bundle: Bundle, text: Value, target: str | None = None) -> list[Trace
         if target is not None:
             raise WindlassError("a language model reads the text and has no target: leave it out")
         return language_traces(bundle, str(text))
-    prediction = explain(bundle, text, target)
+    prediction = explain_cut(bundle, text, target)
     value, written = sides.read(text), prediction.answer.written
     batch = sides.collate([sides.encode(value, prediction.text if written else None)], [0]).to(bundle.device)
     with torch.no_grad(), recorded(model) as steps:

@@ -30,7 +30,7 @@ from windlass.data.running import chunk_of
 from windlass.encoders.base import Encoder, TokenEncoder
 from windlass.encoders.document import HierarchicalEncoder, length_buckets
 from windlass.encoders.text import PrefixEncoder
-from windlass.explain.attention import explain
+from windlass.explain.attention import explain_cut
 from windlass.explain.coloured import Row, draw_rows
 from windlass.explain.media import Shown, draw_media
 from windlass.explain.render import Heat, check_suffix, sheet
@@ -190,7 +190,7 @@ def saliency(
     if bundle.task.language_model:
         return _of_language_model(bundle, str(text), method, points)
     sides, model = bundle.sides, bundle.model.eval()
-    prediction = explain(bundle, text, target)
+    prediction = explain_cut(bundle, text, target)
     value, answer = sides.read(text), prediction.answer
     wanted = target if target is not None else " ".join(answer.tokens) if answer.per_place else prediction.text
     batch = sides.collate([sides.encode(value, wanted)], [0]).to(bundle.device)

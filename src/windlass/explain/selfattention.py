@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.data.examples import Value
-from windlass.explain.attention import explain
+from windlass.explain.attention import explain_cut
 from windlass.explain.gates import language_batch
 from windlass.explain.render import Heat
 from windlass.heads.running import force_chunk
@@ -43,7 +43,7 @@ def self_attention(bundle: Bundle, text: Value, target: str | None = None) -> li
                 force_chunk(cast("TextHead", model.head), language_batch(bundle, str(text)), None)
             found = _heats(layers, "decoder", ("<s>", *sides.tokenizer.pieces(str(text))), "text")
         else:
-            prediction = explain(bundle, text, target)
+            prediction = explain_cut(bundle, text, target)
             value, written = sides.read(text), prediction.text if decodes else None
             batch = sides.collate([sides.encode(value, written)], [0]).to(bundle.device)
             read = sides.source.places(value).names

@@ -173,6 +173,6 @@ def draw_what_if(
             named = zip(titles, predictions, strict=True)
             predictions, titles = [replace(p, text=f"{title}: {p.text}") for title, p in named], ("What if",)
         return draw(list(predictions), path, " / ".join(titles), [shown(bundle, value) for value in inputs])
-    targets = [p.text if p.answer.written else None for p in predictions]
+    targets = [p.text.strip() or None if p.answer.written else None for p in predictions]
     found = [saliency(bundle, value, target) for value, target in zip(inputs, targets, strict=True)]
     return sheet([saliency_heat(one) for one in found], path, " / ".join(titles))

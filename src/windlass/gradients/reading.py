@@ -134,7 +134,8 @@ def read(bundle: Bundle, text: Value, target: str | None = None) -> list[Reading
     stacks = {name: module for name, module in model.named_modules() if isinstance(module, Stack)}
     if not stacks:
         raise WindlassError("this model has no recurrent layers: its gradient takes as many steps as it has layers")
-    batch, tokens = batch_of(bundle, text, target)
+    batch, source, output = batch_of(bundle, text, target)
+    after = bundle.recipe.model.encoder.kind == "prefix"  # then the decoder reads the source first
     handles = [
         stack.register_forward_hook(lambda _, args, out, name=name: seen.setdefault(name, (args, out[0])) and None)
         for name, stack in stacks.items()
@@ -150,6 +151,7 @@ def read(bundle: Bundle, text: Value, target: str | None = None) -> list[Reading
     reached = torch.autograd.grad(loss, [out for _, out in seen.values()], allow_unused=True)
     readings: list[Reading] = []
     for (name, (args, _)), gradient in zip(seen.items(), reached, strict=True):
+        tokens = output if name.startswith("head.") and not after else source
         readings += _layers(layer_title(name), stacks[name], args, gradient, tokens)
     several = [reading for reading in readings if reading.steps > 1]  # a document may have one sentence
     if not several:
@@ -167,12 +169,12 @@ def layer_title(name: str) -> str:
     return " ".join("decoder" if part == "head" else part.replace("_", " ") for part in kept)
 
 
-def batch_of(bundle: Bundle, text: Value, target: str | None) -> tuple[Batch, tuple[str, ...]]:
-    """A text with its target, or the model's own output, as a batch; and the tokens that it reads.
+def batch_of(bundle: Bundle, text: Value, target: str | None) -> tuple[Batch, tuple[str, ...], tuple[str, ...]]:
+    """A text with its target, or the model's own output, as a batch; and what an encoder and a decoder read of it.
 
     >>> from windlass.inference.likelihood import tiny_lm
-    >>> batch_of(tiny_lm(), "abc", None)[1]
-    ('<s>', 'a', 'b')
+    >>> batch_of(tiny_lm(), "abc", None)[1:]
+    ((), ('<s>', 'a', 'b'))
     """
     sides = bundle.sides
     if bundle.task.language_model:
@@ -183,14 +185,15 @@ def batch_of(bundle: Bundle, text: Value, target: str | None) -> tuple[Batch, tu
         ids = encode_texts(sides, [text], bundle.recipe.train.chunk is not None)[0][:LONGEST]
         values = torch.tensor([ids])
         batch = chunk_of(values, torch.ones_like(values, dtype=torch.bool), 0, len(ids))
-        return batch, ("<s>", *sides.tokenizer.pieces(text))[: len(ids)]  # a step reads the token before its own
+        return batch, (), ("<s>", *sides.tokenizer.pieces(text))[: len(ids)]  # a step reads the token before its own
     value = sides.read(text)
     if sides.source.blank(value):
         raise WindlassError("nothing to read in a blank text")
     if target is None:
         target = predict([bundle], [text])[0].text
     batch = sides.collate([sides.encode(value, target)], [0])
-    return batch, sides.source.places(value).names
+    written = sides.tokenizer.pieces(target) if sides.target.written else []
+    return batch, sides.source.places(value).names, ("<s>", *written)
 
 
 def _layers(

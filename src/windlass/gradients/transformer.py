@@ -42,7 +42,7 @@ def transformer_jacobians(
     >>> transformer_jacobians(tiny_lm(), "abc")
     []
     """
-    batch, tokens = batch_of(bundle, text, target)
+    batch, source, output = batch_of(bundle, text, target)
     model = deepcopy(bundle.model).cpu().double().eval()
     first, last = dict[str, Tensor](), dict[str, Tensor]()
     handles = []
@@ -67,6 +67,7 @@ def transformer_jacobians(
         y = last[name][0, -1]
         rows = [torch.autograd.grad(unit, x, retain_graph=True)[0][0] for unit in y]
         jacobian = torch.stack(rows)  # (D, T, D)
-        names = tokens if len(tokens) == x.size(1) else ()
+        names = output if name == "head" else source
+        names = names if len(names) == x.size(1) else ()
         found.append((layer_title(name), list(jacobian.unbind(1))[::-1], names))
     return found

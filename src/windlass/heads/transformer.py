@@ -17,7 +17,7 @@ from windlass.heads.base import Wiring, gold
 from windlass.heads.copying import CopySource, Gate
 from windlass.heads.options import copying_terms
 from windlass.heads.running import chunk_inputs
-from windlass.heads.text import Step, TextHead
+from windlass.heads.text import Step, TextHead, _TeacherForced
 from windlass.nn.dropout import drop
 from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.fast.interface import laid_out
@@ -156,7 +156,8 @@ class TransformerDecoder(TextHead):
         self.fit = Linear(width, size, bias=False) if width != size else nn.Identity()
         self.positions: LearnedPositions | None = None
         if options.positions == "learned":
-            self.positions = LearnedPositions(options.longest or 512, size, "target", "model.decoder")
+            what = "target" if prefix is None else "source with its target"
+            self.positions = LearnedPositions(options.longest or 512, size, what, "model.decoder")
         seen = memory_size if options.context == "attention" else 0
         self.layers: list[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(
@@ -181,6 +182,14 @@ class TransformerDecoder(TextHead):
         """Which targets (B,) have more tokens than there are positions."""
         most = self.most_steps(batch)
         return super().too_long(batch, places) if most is None else gold(batch).lengths > most
+
+    def teacher_force(
+        self, memory: Memory, batch: Batch, sampling_prob: float = 0.0, weights: bool = True
+    ) -> _TeacherForced:
+        """Run the decoder over reference targets (B, T), each of which counts its places on from its own prefix."""
+        if self.positions is not None and self.prefix is not None:
+            self.positions.check(int((batch.inputs[self.prefix].lengths + gold(batch).lengths).max()))
+        return super().teacher_force(memory, batch, sampling_prob, weights)
 
     def inference(self, int8: bool = False) -> TransformerDecoder:
         """The decoder with packed weights, for a search."""
@@ -216,7 +225,7 @@ class TransformerDecoder(TextHead):
         options, T = self.options, e.size(1)
         x, places, turn = self.fit(e), cache.places(T, e.device), None
         if self.positions is not None:
-            x = x + self.positions.at(places)
+            x = x + self.positions.at(places, mask)
         elif options.positions == "sinusoidal":
             x = x + sinusoids_at(places, options.size, x)
         elif options.positions == "rotary":

@@ -53,15 +53,21 @@ class LearnedPositions(nn.Module):
 
     def forward(self, places: int) -> Tensor:
         """The vectors of the first `places` places."""
-        self._check(places)
+        self.check(places)
         return self.table[:places]
 
-    def at(self, places: Tensor) -> Tensor:
-        """The vectors (..., size) of places (...)."""
-        self._check(int(places.max()) + 1 if places.numel() else 0)
-        return self.table[places]
+    def at(self, places: Tensor, real: Tensor | None = None) -> Tensor:
+        """The vectors (..., size) of places (T,) or (N, T), of which those that are not `real` (N, T) may be anything.
 
-    def _check(self, places: int) -> None:
+        Without `real`, places that differ by row are not checked: some rows may have ended.
+        """
+        if real is not None or places.dim() == 1:
+            used = places if real is None else places.expand(real.shape)[real]
+            self.check(int(used.max()) + 1 if used.numel() else 0)
+        return self.table[places.clamp(max=self.table.size(0) - 1)]
+
+    def check(self, places: int) -> None:
+        """Refuse a sequence that has more places."""
         if places > self.table.size(0):
             raise DataError(
                 f"the {self.what} has {places} tokens, but {self.part}.longest is {self.table.size(0)}: "

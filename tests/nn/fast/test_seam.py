@@ -2,9 +2,11 @@
 
 import threading
 
+import pytest
 import torch
 from torch import nn
 
+from windlass.core.options import members
 from windlass.core.records import Batch, Member, Padded
 from windlass.decoding.options import Beam
 from windlass.decoding.search import SearchRequest, search
@@ -12,6 +14,8 @@ from windlass.model import LossOptions, ModelOptions, build
 from windlass.nn import fast
 from windlass.nn.attention import Attention, Score
 from windlass.nn.cell import Cell
+from windlass.nn.cells import CellOptions
+from windlass.nn.recurrence import run
 
 
 class Minimal(Cell):
@@ -116,3 +120,26 @@ def test_disabled_means_that_nothing_of_the_package_multiplies(monkeypatch):
     monkeypatch.setattr("windlass.heads.fast.inference.InferenceDecoder.__init__", None)
     with fast.disabled():
         outcome(model().float())
+
+
+@pytest.mark.parametrize("kind", sorted(set(members(CellOptions)) - {"slstm"}))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_of_a_gradient_is_that_of_plain_steps_or_refused(kind, dtype):
+    torch.manual_seed(1)
+    cell = members(CellOptions)[kind].tiny()[0].build(4, 4).to(dtype)
+    x = torch.randn(2, 5, 4, dtype=dtype, requires_grad=True)
+
+    def second() -> torch.Tensor:
+        outputs, _ = run(cell, x)
+        (first,) = torch.autograd.grad(outputs.square().sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), x)[0]
+
+    with fast.disabled():
+        right = second()
+    try:
+        found = second()
+    except RuntimeError as error:
+        if "fast.disabled()" not in str(error):
+            raise
+        return
+    assert torch.allclose(found, right, rtol=1e-3, atol=1e-5)

@@ -23,6 +23,7 @@ from windlass.nn.fast.activation import tanh_
 from windlass.nn.fast.attention import FusedScore
 from windlass.nn.fast.onednn import FixedWeight
 from windlass.nn.fast.recurrence import Tape, frees_graph, outer
+from windlass.nn.fast.switch import first_order
 
 _tanh_backward = torch.ops.aten.tanh_backward.default
 _softmax_backward = torch.ops.aten._softmax_backward_data.default
@@ -350,6 +351,7 @@ class _Decode(Function):
         return forward.outs[-1][:], forward.attention[:], None if forward.fed is None else forward.fed[1:]
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         assert ctx.saved_tensors
         forward: _Forward = ctx.pass_

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from windlass.nn.copying import mixed_logprob
 from windlass.nn.fast.onednn import matmul, usable, weight_gradient
 from windlass.nn.fast.precision import mixed
+from windlass.nn.fast.switch import first_order
 
 BLOCK = 2**21
 """Logits that are held at once: 8 MB, which stay in the cache while they become gradients."""
@@ -51,6 +52,7 @@ class _Blocked(Function):
         return loss, nll
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         # Handed over, so that the weight's gradient need not be copied; a second pass computes them again.
         own, ctx.gradients = ctx.gradients, None

@@ -18,7 +18,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from windlass.nn.fast.precision import mixed, pays
-from windlass.nn.fast.switch import enabled
+from windlass.nn.fast.switch import enabled, first_order
 
 _CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
@@ -172,6 +172,7 @@ class _Linear(Function):
         return matmul(x, weight, bias)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         x, weight = ctx.saved_tensors

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from windlass.nn.fast.switch import enabled
+from windlass.nn.fast.switch import enabled, first_order
 
 Outputs = tuple[Tensor, ...]
 
@@ -24,6 +24,7 @@ class _Recompute(Function):
         return compute()  # a Function's forward builds no graph
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.set_rng_state(ctx.random)

@@ -17,6 +17,7 @@ from torch.autograd import Function
 from windlass.core.records import CellState
 from windlass.nn.fast.activation import tanh, tanh_
 from windlass.nn.fast.onednn import FixedWeight, weight_gradient
+from windlass.nn.fast.switch import first_order
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.default
@@ -259,6 +260,7 @@ class _Recurrence(Function):
         return (tape.hs[ctx.after : S + ctx.after], *tape.last_state(end))
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         d_outputs, dh, *rest = gradients
         dc = rest[0] if rest else None

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
+from windlass.nn.fast.switch import first_order
+
 LOG_ZERO = -1e30
 """Finite: the gradient of logcumsumexp is NaN where a column begins with -inf."""
 
@@ -96,6 +98,7 @@ class _GatedAverage(Function):
         return states
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """dg/da is 1 where g >= 1/2, and g (1 - g) elsewhere."""
         gate, n, states = ctx.saved_tensors
@@ -127,6 +130,7 @@ class _PeepholeAverage(Function):
         return states
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         gate, peephole, new, states = ctx.saved_tensors
         before, shut = states[:-1], 1 - gate
