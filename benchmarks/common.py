@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ def report(name: str, content: dict[str, Any]) -> None:
     """Write a result, with the command and the machine it came from."""
     RESULTS.mkdir(exist_ok=True)
     whole = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": shlex.join(["python", *sys.argv]),
         **content,
         "environment": environment(),
         "threads": torch.get_num_threads(),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from windlass.core.errors import RecipeError
 from windlass.core.options import Options, members, options_class
 from windlass.recipe import Recipe, compose, default, merge, parse, setting
+from windlass.recipe.compose import override
 from windlass.tasks import TASKS
 
 
@@ -79,6 +80,9 @@ def test_every_kind_can_be_named_and_keeps_its_name(place, kind, options):
     [
         ("train: {epoch: 3}", "train.epoch: unknown key; did you mean 'epochs'?"),
         ("trian: {epochs: 3}", "trian: unknown key; did you mean 'train'?"),
+        ("cell: gru\nmodel: {decoder: {cell: gru}}", "cell: unknown key; did you mean model.decoder.cell?"),
+        ("model: {cell: gru}\nother: {cell: gru}", "model.cell: unknown key; known: decoder"),
+        ("cell: &itself {cell: *itself}", "cell: unknown key; known: "),
         ("model: {encoder: {kind: recurrent, cell: {kind: lstm, siz: 3}}}", "model.encoder.cell.siz: unknown key"),
         (
             "model: {encoder: {kind: recurrent, cell: lstn}}",
@@ -103,6 +107,35 @@ def test_a_slip_is_told_in_one_line_by_its_key(text, said):
     assert said in str(told.value)
     assert str(told.value).startswith("r.yaml: ")
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("cell", "model.encoder.cell or model.decoder.cell"),
+        ("model.cell", "model.encoder.cell or model.decoder.cell"),
+        ("decoder.cell", "model.decoder"),
+        ("train.lr", "train.optimiser.lr"),
+    ],
+)
+def test_a_key_without_its_beginning_is_told_with_it(key, meant):
+    with pytest.raises(RecipeError, match=f"unknown key; did you mean {meant}\\?"):
+        compose("text", None, [override(key, "gru")])
+
+
+@pytest.mark.parametrize(
+    ("over", "said"),
+    [
+        ({"model.head": "ctc"}, "model.head: ctc needs a source, and a language model has none: set model.head: text"),
+        (
+            {"train.bpe_dropout": 0.1, "target.tokens": "bpe"},
+            "train.bpe_dropout needs a source text, and a language model has none: leave it out",
+        ),
+    ],
+)
+def test_what_a_language_model_cannot_have_is_told_as_that(over, said):
+    with pytest.raises(RecipeError, match=said):
+        compose("lm", None, [override(key, value) for key, value in over.items()])
 
 
 def test_several_slips_are_told_at_once():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -12,8 +14,8 @@ from windlass.recipe import compose, setting
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-architectures, claims, context_bottleneck = map(
-    importlib.import_module, ("architectures", "claims", "context_bottleneck")
+architectures, claims, common, context_bottleneck = map(
+    importlib.import_module, ("architectures", "claims", "common", "context_bottleneck")
 )
 sys.path.remove(str(BENCHMARKS))  # its names are not for other tests
 
@@ -52,3 +54,12 @@ def test_the_contexts_of_the_decks_differ_in_the_decoder_alone() -> None:
     }
     assert {recipe.model.decoder.context.kind for recipe in made.values()} == {"none", "summary", "attention"}
     assert len({recipe.model.encoder.model_dump_json() for recipe in made.values()}) == 1
+
+
+def test_the_command_in_a_result_can_be_typed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = ["benchmarks/translate.py", "--runs", "my runs", "--set", "train.schedule={kind: constant, warmup: 400}"]
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", typed)
+    common.report("result", {})
+    command = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["command"]
+    assert shlex.split(command) == ["python", *typed]

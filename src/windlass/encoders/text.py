@@ -130,5 +130,9 @@ class NoEncoder(_NoEncoder):
         def _terms(self, at: str) -> Iterator[Term]:
             yield Needs("source nothing", f"{at}: none reads nothing, not source: <source>: use another encoder")
             yield Needs(
+                "model.head writing",
+                "model.head: <model.head> needs a source, and a language model has none: set model.head: text",
+            )
+            yield Needs(
                 "model.decoder.feedback", f"with {at}: none the decoder must read its own output: set feedback: true"
             )

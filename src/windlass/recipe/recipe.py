@@ -22,6 +22,8 @@ from windlass.tasks import TASKS
 
 ALIGNMENT_ERROR = "aer"
 """A metric of every task whose decoder has attention, if the data have gold alignments."""
+MOST_DEEPER = 6
+"""How many keys are named for an unknown one that is the last name of each."""
 
 
 class FilesOptions(DataOptions):
@@ -175,12 +177,24 @@ def parse(content: dict[str, Any], where: str = "recipe") -> Recipe:
     except ValidationError as error:
         messages: dict[str, str] = {}
         for one in error.errors():
-            key, what = _explain(dict(one))
+            key, what = _explain(dict(one), content)
             messages.setdefault(key, f"{key}: {what}" if key else what)  # one error per key, not one per union member
         raise RecipeError("; ".join(f"{where}: {line}" for line in messages.values())) from None
 
 
-def _explain(error: dict[str, Any]) -> tuple[str, str]:
+def _keys(content: dict[str, Any]) -> list[str]:
+    """All keys of a recipe, the shallowest first."""
+    keys, parts, seen = [], [("", content)], set()
+    for at, part in parts:  # grows
+        if isinstance(part, dict) and id(part) not in seen:  # an alias of YAML may hold itself
+            seen.add(id(part))
+            inner = [(f"{at}.{name}" if at else str(name), value) for name, value in part.items()]
+            keys += [key for key, _ in inner]
+            parts += inner
+    return keys
+
+
+def _explain(error: dict[str, Any], content: dict[str, Any]) -> tuple[str, str]:
     """The key that a pydantic error is about, as the user wrote it, and what is wrong with it."""
     path: list[str] = []
     known: dict[str, Any] = dict(Recipe.model_fields)
@@ -202,7 +216,14 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
     key = ".".join(path)
     kind, value = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        return key, f"unknown key; {nearest(path[-1], known)}"
+        within = key.removesuffix(path[-1])
+        deeper = [
+            one
+            for one in _keys(content)
+            if one.startswith(within) and one.endswith(f".{path[-1]}") and not f"{one}.".startswith(f"{key}.")
+        ]
+        hint = f"did you mean {' or '.join(deeper[:MOST_DEEPER])}?" if deeper else nearest(path[-1], known)
+        return key, f"unknown key; {hint}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         tag = value.get("kind") if isinstance(value, dict) else value
         if tag is None:

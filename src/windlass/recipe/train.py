@@ -258,6 +258,11 @@ class TrainOptions(Options):
         return self
 
     def _terms(self, at: str) -> Iterator[Term]:
+        augmentations = [n for n in ("bpe_dropout", "unigram_sampling", "character_noise") if getattr(self, n)]
+        for name in augmentations:
+            yield Refuses(
+                "source nothing", f"{at}.{name} needs a source text, and a language model has none: leave it out"
+            )
         if self.bpe_dropout:
             yield Needs(
                 ("source.tokens: bpe", "target.tokens: bpe"), f"{at}.bpe_dropout needs tokens: bpe on a side of text"
@@ -272,12 +277,11 @@ class TrainOptions(Options):
                 ("source.tokens: characters", "source.tokens: graphemes"),
                 f"{at}.character_noise needs a source text with tokens: characters or graphemes",
             )
-        for name in ("bpe_dropout", "unigram_sampling", "character_noise"):
-            if getattr(self, name):
-                yield Needs("source: text", f"{at}.{name} is for source: text, not <source>: leave it out")
-                yield Refuses("source.ngrams", f"{at}.{name} does not change n-grams: set source.ngrams: 0")
-                for other in ("data.alignment", "model.decoder.copying"):
-                    yield Refuses(other, f"{at}.{name} moves the tokens that {other} refers to: leave one of them out")
+        for name in augmentations:
+            yield Needs("source: text", f"{at}.{name} is for source: text, not <source>: leave it out")
+            yield Refuses("source.ngrams", f"{at}.{name} does not change n-grams: set source.ngrams: 0")
+            for other in ("data.alignment", "model.decoder.copying"):
+                yield Refuses(other, f"{at}.{name} moves the tokens that {other} refers to: leave one of them out")
         if self.chunk is not None:
             yield Needs(
                 "source nothing", f"{at}.chunk: {self.chunk} is for a language model: leave it out, or set task: lm"
