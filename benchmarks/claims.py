@@ -194,7 +194,7 @@ SHARED = "embedding: {kind: learned, size: 256, dropout: 0.3}"
 SLOW = "train.optimiser.lr=0.0005"  # a quarter of the recipe's rate, as self-attention may need
 CLAIMS = {
     "stacks": Claim(
-        "deeper is better, and residual and highway connections make it trainable",
+        "stacks are better; do residual or highway connections help?",
         "pronounce",
         _pronunciation,
         {
@@ -215,7 +215,7 @@ CLAIMS = {
         G2P,
     ),
     "parallel": Claim(
-        "cells whose gates do not see the last state train in parallel",
+        "are cells of today better?",
         "pronounce",
         _pronunciation,
         {
@@ -263,7 +263,7 @@ CLAIMS = {
         (*G2P, "model.encoder.size=64"),  # of both directions: keys as long as queries, which products need
     ),
     "sampling": Claim(
-        "training on one's own outputs closes the gap between training and use",
+        "does training on one's own outputs help?",
         "pronounce",
         _pronunciation,
         {
@@ -274,7 +274,7 @@ CLAIMS = {
         G2P,
     ),
     "optimisers": Claim(
-        "momentum and a rate of its own for every weight train faster than plain descent",
+        "Adam or SGD with momentum?",
         "pronounce",
         _pronunciation,
         {

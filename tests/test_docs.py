@@ -119,3 +119,12 @@ def test_the_list_of_options_is_that_of_the_code() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "make_recipes.py"))["page"]()
     written = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert written == made, "docs/recipes.md is out of date: run python docs/make_recipes.py"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name)
+def test_commands_of_benchmarks_have_the_options_that_they_require(page):
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for script, given in re.findall(r"python (benchmarks/[\w/]+\.py)([^`\n#]*)", text):
+        code = (ROOT / script).read_text(encoding="utf-8")
+        required = re.findall(r'add_argument\("(--\w+)"[^)]*required=True', code)
+        assert [option for option in required if option not in given.split()] == [], f"{script}{given}"
