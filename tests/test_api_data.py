@@ -235,3 +235,25 @@ def test_a_model_that_is_trained_further_reads_its_own_columns(model):
     more = pd.DataFrame({"text": TEXTS[::-1], "review": TEXTS, "stars": LABELS})
     further = windlass.fit(more, more, base=model, settings={"train.epochs": 1}, quiet=True)
     assert (further.bundle.recipe.data.source, further.bundle.recipe.data.target) == ("review", "stars")
+
+
+def test_several_columns_are_a_list_or_a_text_with_commas():
+    sizes = pd.DataFrame({"height": range(16), "width": [n % 5 for n in range(16)], "kind": LABELS})
+    for several in (["height", "width"], "height,width", [1, 2]):
+        model = windlass.fit(sizes, source=several, target="kind", settings={"train.epochs": 1}, quiet=True)
+        assert model.bundle.recipe.task == "classify-numbers"
+        assert len(model.predict(sizes, source=["height", "width"])) == 16
+        assert model.evaluate(sizes, source=["height", "width"], target="kind").examples == 16
+
+
+@pytest.mark.parametrize("labels", [LABELS, list(map(str, LABELS)), pd.Series(LABELS)])
+def test_labels_as_the_second_argument_are_told_from_validation_data(labels):
+    with pytest.raises(DataError, match=r"second argument of fit is validation data: .*zip\(texts, labels\)"):
+        windlass.fit(TEXTS, labels, quiet=True)
+
+
+def test_a_folder_that_is_not_empty_is_refused_in_the_words_of_python(tmp_path):
+    fit(FRAME, out=tmp_path / "m", settings=SMALL | {"train.epochs": 1})
+    with pytest.raises(TrainingError, match="resume=True, delete it first, or choose another out=") as refused:
+        fit(FRAME, out=tmp_path / "m")
+    assert "--" not in str(refused.value)

@@ -293,6 +293,22 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_weights(unbroken, tmp_path
     assert same_weights(out, whole)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_two_runs_never_write_into_one_folder(tiny_data, tmp_path):
+    out = tmp_path / "model"
+    call = ["train", "--task", "text", tiny_data / "pairs.tsv", *TINY, "--set", "train.epochs=3000", "--out", out]
+    process = begin(*call)
+    try:
+        wait_for(out / "training" / "metrics.jsonl", 1, process)
+        for second in (["train", "--resume", "--out", out], [*call, "--overwrite"]):
+            assert "another run is writing there" in refused(*second)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+    assert (out / "weights.safetensors").is_file()
+
+
 def test_a_run_stopped_before_its_first_evaluation_says_so_and_can_go_on(tiny_data, tmp_path):
     out = tmp_path / "model"
     call = ["train", "--task", "text", tiny_data / "pairs.tsv", *TINY, "--set", "train.epochs=400"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
@@ -15,8 +15,9 @@ from windlass.baseline.language import LanguageBaselines
 from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
-from windlass.core.errors import BundleError, DataError
+from windlass.core.errors import BundleError, DataError, TrainingError
 from windlass.core.records import Prediction
+from windlass.data.column_groups import as_choice
 from windlass.data.examples import Example, Value
 from windlass.data.frames import Columns, Frame, as_frame, as_inputs, as_table
 from windlass.data.readers import in_its_encoding
@@ -63,8 +64,9 @@ from windlass.training.progress import RichProgress
 Rows = Any
 """Data in memory: a pandas or polars data frame, an Arrow table, a dict of columns, a list of dicts, pairs, an array of
 two columns, an iterator such as `zip(texts, labels)`; for a language model, texts. See docs/python.md."""
-Column = int | str | None
-"""A column by name or by number from 1; None: see `windlass.data.frames.pick_columns`."""
+Column = int | str | Sequence[int | str] | None
+"""A column by name or by number from 1, or a list of several that are read as one; None: see
+`windlass.data.frames.pick_columns`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +114,7 @@ class Trained:
         table = as_table(texts, "texts") if inputs is None else inputs
         if not (isinstance(table, Frame) and table.names) and not (source is second is None):
             raise DataError("texts have no columns to choose from: leave source and second out, or give a data frame")
-        recipe = with_columns(self.bundle.recipe, {"source": source, "second": second})
+        recipe = with_columns(self.bundle.recipe, {"source": as_choice(source), "second": as_choice(second)})
         values = []
         for n, item in enumerate(inputs or as_inputs(table, _source_columns(recipe), "texts"), 1):
             try:
@@ -131,7 +133,8 @@ class Trained:
     ) -> list[Prediction]:
         """Score given targets by their log probability; a language model scores texts."""
         frame = as_frame(pairs, "pairs")
-        recipe = with_columns(self.bundle.recipe, {"source": source, "target": target, "second": second}, frame)
+        columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
+        recipe = with_columns(self.bundle.recipe, columns, frame)
         return score(self.bundle, as_pairs(frame, "pairs", recipe))
 
     def generate(
@@ -204,7 +207,7 @@ class Trained:
     def _examples(
         self, data: str | Path | Rows, source: Column, target: Column, second: Column
     ) -> tuple[list[Bundle], Sequence[Example]]:
-        columns = {"source": source, "target": target, "second": second}
+        columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
         if isinstance(data, str | Path):
             recipe = with_columns(self.bundle.recipe, columns)
             anew = recipe.data.model_copy(update={"encoding": None})
@@ -334,12 +337,17 @@ def fit(
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
-    columns = {"source": source, "target": target, "second": second}
+    columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
     named = {part: column for part, column in columns.items() if column is not None}
     if dev is not None and isinstance(train, str | Path) != isinstance(dev, str | Path):
         raise TypeError("give train and dev both as files, or neither")
     frame = None if isinstance(train, str | Path) else as_frame(train, "train")
     automatic = task is None and recipe is None and base is None
+    if automatic and frame is not None and _two_lists(frame, dev):
+        raise DataError(
+            "the second argument of fit is validation data: for texts and their labels give zip(texts, labels); for a "
+            'language model and validation texts add task="lm"'
+        )
     if base is not None:
         composed = recompose_for(base.bundle.recipe, [files, {"data": named}, *own], observer.note, frame)
     elif frame is None:
@@ -371,13 +379,24 @@ def fit(
         composed = adapt(composed, data.train, own, observer.note)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "model"
-        outcome = run(composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None)
+        try:
+            outcome = run(
+                composed, data, folder, observer, resume, base.bundle if base else None, device, out is not None
+            )
+        except TrainingError as error:
+            raise TrainingError(in_python(str(error))) from None
     if outcome.dev is not None:
         verdict = judge(outcome.bundle, outcome.dev, outcome.baseline_metrics, outcome.baseline.name, own=True)
         if verdict is not None and (sentence := verdict.sentence()):
             observer.note(sentence)
     saved = folder if out is not None else None
     return Trained(outcome.bundle, outcome.dev, outcome.baseline, outcome.baseline_metrics, saved)
+
+
+def _two_lists(train: Frame, dev: Rows | None) -> bool:
+    """Whether a list of texts comes with as many of something: perhaps their labels, and perhaps texts."""
+    alone = train.names is None and all(len(row) == 1 for row in train.rows)
+    return alone and isinstance(dev, Sized) and len(dev) == len(train.rows) > 1
 
 
 def _source_columns(recipe: Recipe) -> Columns:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from windlass.core.errors import RecipeError, WindlassError, visible
+from windlass.core.errors import RecipeError, WindlassError, short, visible
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -228,8 +228,10 @@ def never_seen(symbols: Sequence[str]) -> str:
 
     >>> never_seen(["q", "x"])
     "the model has never seen 'q', 'x'"
+    >>> len(never_seen(["x" * 1000])) < 100
+    True
     """
-    return f"the model has never seen {', '.join(map(repr, symbols[:5]))}{' ...' if len(symbols) > 5 else ''}"
+    return f"the model has never seen {', '.join(map(short, symbols[:5]))}{' ...' if len(symbols) > 5 else ''}"
 
 
 def rounded(metrics: dict[str, float]) -> dict[str, float]:

@@ -164,8 +164,11 @@ def delete_model(folder: Path, note: Callable[[str], None]) -> None:
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
+    from windlass.experiment.folder import alone
+
     if not (folder / "recipe.yaml").is_file():
         raise WindlassError(f"{folder}: no model is in it: --overwrite deletes nothing else; choose another --out")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     note(f"{folder}: deleting the model that is there ({size / 1e6:.1f} MB)")
-    shutil.rmtree(folder)
+    with alone(folder):
+        shutil.rmtree(folder)

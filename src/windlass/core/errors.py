@@ -110,12 +110,22 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     >>> nearest("layrs", ["layers", "size"])
     "did you mean 'layers'?"
+    >>> nearest("minGRU", ["gru", "min_gru"]), nearest("classification", ["classify", "classify-picture"])
+    ("did you mean 'min_gru'?", "did you mean 'classify'?")
     >>> nearest("zzz", ["size", "layers"])
     'known: layers, size'
     """
     names = sorted(known)
-    close = get_close_matches(word, islice(names, 10_000), n=1) if len(word) <= LONGEST_NAME else []
+    close = [name for name in names if _letters(name) == _letters(word)]  # written in another way
+    if not close:  # the stem of a longer word
+        close = sorted((name for name in names if len(name) > 4 and word.startswith(name[:-1])), key=len, reverse=True)
+    if not close and len(word) <= LONGEST_NAME:
+        close = get_close_matches(word, islice(names, 10_000), n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     more = f", ... ({len(names)} in all)" if len(names) > MOST_NAMES else ""
     return f"known: {', '.join(name[:LONGEST_NAME] for name in names[:MOST_NAMES])}{more}"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.casefold())

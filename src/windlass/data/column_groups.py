@@ -10,6 +10,17 @@ from windlass.data.sniff import is_number
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
+def as_choice(column: int | str | Sequence[int | str] | None) -> int | str | None:
+    """A choice of columns from Python, where several may be a list.
+
+    >>> as_choice(["height", "width", 4]), as_choice("height"), as_choice(None)
+    ('height,width,4', 'height', None)
+    """
+    if column is None or isinstance(column, int | str):
+        return column
+    return ",".join(map(str, column))
+
+
 def columns_of(column: int | str, names: Sequence[str] | None) -> list[int | str]:
     """The columns that a choice of columns names; the choice itself, if it is one column, or some are not there.
 

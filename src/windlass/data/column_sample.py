@@ -91,6 +91,17 @@ class ColumnSample:
         return bool(self.cells) and sum(isinstance(cell, list | tuple) for cell in self.cells) > len(self.cells) / 2
 
     @cached_property
+    def sets(self) -> bool:
+        """Whether cells are lists of labels: of few different texts, which no list has twice."""
+        cells = [cell for cell in self.cells if isinstance(cell, list | tuple) and cell]
+        if not self.lists or len(cells) < FEW or not all(type(part) is str for cell in cells for part in cell):
+            return False
+        parts = {part.strip() for cell in cells for part in cell}
+        short = all(len(part.split()) <= 4 for part in parts)
+        once = sum(len(set(cell)) == len(cell) for cell in cells) >= 0.98 * len(cells)
+        return short and once and len(parts) <= max(4, len(cells) / 8)
+
+    @cached_property
     def keys(self) -> list[str]:
         """The keys of cells that are objects, as JSON and parquet have them."""
         objects = [cell for cell in self.cells if isinstance(cell, Mapping)]

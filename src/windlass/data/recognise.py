@@ -113,7 +113,7 @@ def recognise(
         found = _answered([first[0], seconds[0]], only(targets, where), where)
         return replace(found, rivals=() if "target" in own else rivals)
     if not targets and len(texts) == 2:
-        source = (first or texts)[0]
+        source = min(first or texts, key=lambda c: c.sets)
         return _answered([source], next(c for c in texts if c is not source), where)
     if not targets or not (first or len(usable) > 1):
         if len(texts) > 2:
@@ -290,6 +290,8 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
         return Recognised(
             "multilabel", columns, f"{target.called} holds sets of labels, separated by commas", ("classify", "text")
         )
+    if target.sets and not pair and not _tags(sources[0], target):
+        return Recognised("multilabel", columns, f"{target.called} holds lists of labels", ("text",))
     if pair:
         raise DataError(f"{where}: {target.called} is neither a label nor a number: name --task, --source and --target")
     if _tags(sources[0], target):

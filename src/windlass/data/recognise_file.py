@@ -187,6 +187,8 @@ def _recognise_text(texts: Sequence[str]) -> Recognised | None:
     filled = [text for text in texts if text.strip()]
     if not filled:
         raise DataError("there is nothing in it but blank lines; give a file with at least one example")
+    if tables.begins_json(filled[0]):
+        return None
     labelled = [text for text in filled if tables.FASTTEXT in text]
     if len(labelled) > 0.9 * len(filled):
         several = any(text.count(tables.FASTTEXT) > 1 for text in labelled)

@@ -122,8 +122,7 @@ def has_header(name: str, options: DataOptions) -> bool:
     >>> has_header("a.csv", DataOptions()), has_header("a.jsonl", DataOptions())
     (True, False)
     """
-    format = options.format if options.format != "auto" else _BY_SUFFIX.get(suffix(name), "tsv")
-    return format in ("tsv", "csv")
+    return (options.format if options.format != "auto" else _told(name, options)) in ("", "tsv", "csv")
 
 
 def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
@@ -137,8 +136,10 @@ def sheet(name: str, options: DataOptions, found: Findings) -> Sheet:
     format: str = options.format
     notes: list[str] = []
     if format == "auto":
-        format = _of_stdin(options) if name == STDIN else _BY_SUFFIX.get(suffix(name), "")
-        if not format:
+        format = _told(name, options)
+        if format == "jsonl" and suffix(name) not in ENDINGS and name != STDIN:
+            notes.append(f"{name}: read as JSON lines, as the first is an object")
+        elif not format:
             format = "tsv"
             notes.append(f"{name}: read as tsv, as its name does not tell the format")
     if format in ("jsonl", "parquet", "labelled"):
@@ -164,10 +165,22 @@ def _joining(opened: Sheet) -> Sheet:
     return replace(opened, rows=rows)
 
 
-def _of_stdin(options: DataOptions) -> str:
-    """The format of stdin, which has no name: jsonl or tsv, by its first line."""
-    _, first = next(lines(STDIN, Findings(), options.encoding), (0, ""))
-    return "jsonl" if first_object(first) is not None or first.strip() == "[" else "tsv"
+def _told(name: str, options: DataOptions) -> str:
+    """The format of a table, by its name or else, as of stdin and of a .txt, by its first line; "" if neither tells."""
+    ending = suffix(name)
+    if ending in ENDINGS:
+        return _BY_SUFFIX[ending]
+    _, first = next(lines(name, Findings(), options.encoding), (0, ""))
+    return "jsonl" if begins_json(first) else "tsv" if name == STDIN else _BY_SUFFIX.get(ending, "")
+
+
+def begins_json(line: str) -> bool:
+    """Whether the first line of a text is a JSON object, or begins an array of them.
+
+    >>> begins_json('{"word": "cat"}'), begins_json("{word} cat")
+    (True, False)
+    """
+    return first_object(line) is not None or line.strip() == "["
 
 
 def _one(cells: Sequence[object]) -> object:

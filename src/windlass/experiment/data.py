@@ -119,9 +119,12 @@ def in_python(message: str) -> str:
 
     >>> in_python("add --task classify, or choose with --source")
     'add task="classify", or choose with source='
+    >>> in_python("resume it with --resume --out m, delete it first with --overwrite, or choose another --out")
+    'resume it with resume=True, delete it first, or choose another out='
     """
+    message = re.sub(r"--resume( --out .*?(?=,|$))?", "resume=True", message.replace(" with --overwrite", ""))
     message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
-    return re.sub(r"--(task|source|target)", r"\1=", message)
+    return re.sub(r"--(task|source|target|out)\b", r"\1=", message)
 
 
 def _keyword(match: re.Match[str]) -> str:

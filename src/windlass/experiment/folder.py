@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,36 @@ def check_folder(out: Path, resume: bool) -> None:
         raise TrainingError(f"{out}: exists and is not empty: {how}; nothing was changed")
 
 
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder of a run, so that no second run writes into it. The hold ends with the process at the latest.
+
+    >>> from tempfile import mkdtemp
+    >>> out = Path(mkdtemp())
+    >>> with alone(out), alone(out):
+    ...     pass
+    Traceback (most recent call last):
+    windlass.core.errors.TrainingError: ...: another run is writing there: wait for its end, or choose another --out
+    """
+    if sys.platform == "win32":  # a folder cannot be locked there
+        yield
+        return
+    import fcntl
+
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = "another run is writing there: wait for its end, or choose another --out"
+            raise TrainingError(f"{out}: {told}") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(folder)
+
+
 def open_folder(
     out: Path, bundle: Bundle, data: Data, baseline: AnyBaseline | LanguageBaselines, resume: bool, device: str
 ) -> None:
@@ -58,7 +91,10 @@ def open_folder(
             raise TrainingError(f"{out}: the data changed since the run began: restore it or start a new run")
         save_definition(out, bundle.recipe, bundle.sides)
         return
-    (out / "training").mkdir(parents=True)
+    try:
+        (out / "training").mkdir(parents=True)
+    except FileExistsError:
+        raise TrainingError(f"{out}: another run has just begun there: choose another --out") from None
     save_definition(out, bundle.recipe, bundle.sides)
     if isinstance(baseline, LanguageBaselines):
         baseline.save(out)

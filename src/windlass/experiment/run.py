@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -25,7 +26,7 @@ from windlass.experiment.auto import suggest_settings
 from windlass.experiment.baselines import SAMPLE_SIZE, baseline_metrics, choose_baseline, sample
 from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import Data, without
-from windlass.experiment.folder import check_folder, open_folder, recorded
+from windlass.experiment.folder import alone, check_folder, open_folder, recorded
 from windlass.experiment.frames import frames_as_before, with_frames
 from windlass.experiment.loaders import dev_loss, fit_sides, load_vectors, scaled_loader, training_loader
 from windlass.experiment.recognise import without_svm
@@ -146,8 +147,30 @@ def run(
     >>> run(recipe, data, Path(mkdtemp()) / "model", Observer()).fit.reason
     'epochs'
     """
+    with ExitStack() as until_the_end:
+
+        def hold() -> None:
+            until_the_end.enter_context(alone(out))
+
+        return _run(recipe, data, out, observer, resume, base, device, draw, hold)
+
+
+def _run(
+    recipe: Recipe,
+    data: Data,
+    out: Path,
+    observer: Observer,
+    resume: bool,
+    base: Bundle | None,
+    device: str,
+    draw: bool,
+    hold: Callable[[], None],
+) -> Outcome:
+    """As `run`; `hold` keeps other runs out of the folder."""
     folder = out / "training"
     check_folder(out, resume)
+    if resume:
+        hold()
     device = check_device(device)
     if recipe.train.track == "tensorboard":
         observer = TensorBoard(observer, folder / "events")
@@ -180,6 +203,8 @@ def run(
             observer.note(f"the corpus is kept on disk: its baseline is fitted on a sample of {SAMPLE_SIZE:,} examples")
         baseline = choose_baseline(recipe, data, observer.note, sides)
     open_folder(out, bundle, data, baseline, resume, device)
+    if not resume:
+        hold()
     for told in filter(None, (describe_whole_targets(recipe, data.train), _describe_unknown(sides, data.dev))):
         observer.note(told)
     if unknown := unknown_labels(sides.target, (e.target for e in data.dev)):
