@@ -29,6 +29,10 @@ def evaluate_command(
     confusion: Annotated[
         Path | None, typer.Option(metavar="FILE", help="for labels and tags: draw the confusion matrix as .png")
     ] = None,
+    mistakes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write the outputs that match no reference, the surest first: .tsv or .csv"),
+    ] = None,
     also: flags.Also = None,
     beam: flags.BeamSize = None,
     search: flags.Search = None,
@@ -73,6 +77,7 @@ def evaluate_command(
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
     from windlass.inference.importance import attention_report
+    from windlass.inference.mistakes import write_mistakes
     from windlass.metrics.per_label import KINDS, label_scores
     from windlass.metrics.text import signatures
 
@@ -83,6 +88,8 @@ def evaluate_command(
     if first.task.language_model:
         if attention is not None:
             raise WindlassError("--attention is for models that read a source: a language model has none")
+        if mistakes is not None:
+            raise WindlassError("--mistakes is for models that predict: a language model is evaluated by likelihood")
         if confusion is not None or any(flag is not None for flag in (beam, search, length_penalty, block_ngrams)):
             raise WindlassError(
                 "a language model is evaluated by likelihood, with no search and no confusion matrix: leave these "
@@ -102,6 +109,8 @@ def evaluate_command(
     if confusion is not None and first.task.target not in ("label", "tags"):
         kind = {"tree": "trees", "number": "numbers"}.get(first.task.target, first.task.target)
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {kind}")
+    if mistakes is not None and first.task.target == "number":
+        raise WindlassError("--mistakes is for outputs that are right or wrong, and this model predicts numbers")
     examples = read_file(first, file, over).examples
     known = trained_on(folder, examples, first.recipe)
     bundles, examples = prepare_sources(bundles, examples, say)
@@ -142,6 +151,10 @@ def evaluate_command(
         content["attention"] = rounded(asdict(looked))
     if confusion is not None:
         draw_confusion(outputs, references, confusion)
+        say(f"confusion matrix: {confusion}")
+    if mistakes is not None:
+        write_mistakes(result.mistakes, mistakes)
+        say(f"{len(result.mistakes):,} of {result.examples:,} outputs match no reference: {mistakes}")
     if json_:
         print(json.dumps(content, ensure_ascii=False))
         return

@@ -13,6 +13,7 @@ from windlass.data.examples import Example, group
 from windlass.data.unknown import UnknownLabels, unknown_labels
 from windlass.decoding.options import SearchOptions
 from windlass.inference.likelihood import ROWS, text_metrics
+from windlass.inference.mistakes import Mistake, find_mistakes
 from windlass.inference.predict import predict, score
 from windlass.metrics.alignment import align, alignment_error_rate, diagonal
 from windlass.metrics.likelihood import likelihood
@@ -30,6 +31,7 @@ class Evaluation:
     examples: int
     predictions: tuple[Prediction, ...] = field(repr=False)
     unknown: UnknownLabels | None = field(default=None, repr=False)  # references that the model cannot give
+    mistakes: tuple[Mistake, ...] = field(default=(), repr=False)  # outputs that match no reference, the surest first
 
 
 def evaluate(
@@ -69,7 +71,8 @@ def evaluate(
         forced = _forced_metrics(bundles, questions)
         metrics = {name: forced[name] for name in task.likelihood_metrics} | metrics
     unknown = unknown_labels(bundles[0].sides.target, (e.target for e in questions))
-    return Evaluation(metrics, len(questions), tuple(predictions), unknown)
+    mistakes = find_mistakes(task.target, questions, predictions)
+    return Evaluation(metrics, len(questions), tuple(predictions), unknown, mistakes)
 
 
 def _forced_metrics(bundles: Sequence[Bundle], examples: Sequence[Example]) -> dict[str, float]:
