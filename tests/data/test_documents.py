@@ -178,8 +178,8 @@ def test_ngrams_of_a_document_are_those_of_its_sentences_and_do_not_cross_them()
 
 
 def test_a_network_of_documents_may_have_ngrams_and_a_support_vector_machine_beside_it():
-    wide = {"source": {"ngrams": 2, "sparse": ["ngrams"]}, "model": {"head": {"wide": {}, "svm": {}}}}
-    recipe = compose("classify-document", None, [wide])
-    assert recipe.source.ngrams == 2
+    recipe, alone = compose("classify-document", None), {"model": {"head": {"wide": None, "svm": None}}}
+    assert (recipe.source.ngrams, recipe.model.head.svm.least) == (2, 0)
     with pytest.raises(RecipeError, match=r"source\.ngrams are read by model\.head\.wide"):
-        compose("classify-document", None, [{"source": {"ngrams": 2}}])
+        compose("classify-document", None, [alone])
+    compose("classify-document", None, [alone, {"source": {"ngrams": 0, "sparse": []}}])
