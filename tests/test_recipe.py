@@ -199,6 +199,10 @@ def test_a_figure_to_choose_by_must_be_one_there_is():
         ("pronounce", ["model.head=text"], "recurrent", "recurrent"),
         ("pronounce", ["model.decoder.cell=gru"], "recurrent", "recurrent"),
         ("pronounce", ["model.decoder=transformer"], "recurrent", "transformer"),
+        ("transcribe", [], "pyramid", None),
+        ("transcribe", ["model.head=text"], "pyramid", "recurrent"),
+        ("transcribe", ["model.decoder.size=64"], "pyramid", "recurrent"),
+        ("transcribe", ["model.decoder=transformer"], "pyramid", "transformer"),
     ],
 )
 def test_a_decoder_that_is_asked_for_has_its_own_recipe(
@@ -208,6 +212,12 @@ def test_a_decoder_that_is_asked_for_has_its_own_recipe(
     assert recipe.model.encoder.kind == encoder
     assert getattr(recipe.model.decoder, "kind", None) == decoder
     assert (recipe.model.head.kind == "ctc") == (decoder is None)
+
+
+def test_speech_with_a_decoder_keeps_the_coverage_of_its_own_recipe() -> None:
+    recipe = compose("transcribe", None, [setting("model.head=text")])
+    assert recipe.model.decoder.context.score.coverage  # type: ignore[union-attr]
+    assert recipe.loss.label_smoothing == 0.1
 
 
 def test_the_recurrent_recipe_of_a_task_keeps_its_tokens_and_search() -> None:

@@ -158,17 +158,18 @@ def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
     """The default recipe of a task, for the decoder that is asked for.
 
     Where the default is a transformer and a recurrent decoder is asked for, the task's recurrent recipe; where it is
-    CTC, with the decoder of `text`.
+    CTC and a decoder is asked for, too, or with the decoder of `text`.
     """
     base = default(task)
     model = explicit.get("model")
     asked = model if isinstance(model, dict) else {}
     recurrent = DEFAULTS / "recurrent" / f"{task}.yaml"
-    if recurrent.exists() and _is_recurrent(asked.get("decoder")):
-        return _read_default(recurrent)
     head = asked.get("head") or ("text" if asked.get("decoder") else None)
     kind = head.get("kind") if isinstance(head, dict) else head
-    if base["model"]["head"]["kind"] != "ctc" or kind != "text":
+    decodes = base["model"]["head"]["kind"] == "ctc" and kind == "text"
+    if recurrent.exists() and (decodes or _is_recurrent(asked.get("decoder"))):
+        return _read_default(recurrent)
+    if not decodes:
         return base
     text = default("text")
     parts = {name: text["model"][name] for name in ("head", "decoder")}
