@@ -51,7 +51,8 @@ def test_evaluate_lists_what_its_accuracy_counts(tmp_path):
             for word, label in (("fine", "good"), ("dull", "bad"))]  # fmt: skip
     model = package.fit(rows * 4, rows, task="classify", settings=TINY, out=tmp_path / "model", quiet=True)
     odd = [*rows, ("the film was fine", "odd")]
-    result = model.evaluate(odd)
+    with pytest.warns(UserWarning, match="labels that this model does not know: odd"):
+        result = model.evaluate(odd)
     assert len(result.mistakes) == len(odd) - round(result.metrics["accuracy"] * len(odd) / 100) > 0
     (tmp_path / "test.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in odd))
     done = windlass("evaluate", tmp_path / "model", tmp_path / "test.tsv", "--mistakes", tmp_path / "wrong.tsv")

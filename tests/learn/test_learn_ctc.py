@@ -64,6 +64,8 @@ def test_tones_are_written_down_repeats_too(tmp_path, monkeypatch):
     found = model.predict([path for path, _ in rows[:30]])
     assert sum(p.text == text for p, (_, text) in zip(found, rows, strict=False)) >= 25
     model.explain(rows[0][0], tmp_path / "x.png")
+    model.explain(rows[0][0], tmp_path / "x.html")
+    assert "Alignment over time" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert (tmp_path / "x.png").exists()
 
 

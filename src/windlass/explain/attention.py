@@ -14,7 +14,7 @@ from windlass.core.tensors import atomic_write
 from windlass.data.examples import Value
 from windlass.decoding.options import SearchOptions
 from windlass.explain.document import draw_documents
-from windlass.explain.media import Shown, draw_media
+from windlass.explain.media import Shown, draw_media, weights_of
 from windlass.explain.render import Heat, sheet
 from windlass.inference.predict import predict, score
 
@@ -115,10 +115,7 @@ def draw(
                 "answer alone"
             )
         if p.answer.written:
-            # CTC has no end mark: its weights are where a token was written, not what a decoder looked at.
-            aligned = p.finished and len(p.answer.probabilities) == len(p.answer.tokens)
-            value = "alignment" if aligned else "attention"
-            heats.append(Heat(p.attention, p.places.names, p.answer.tokens, p.text or None, value))
+            heats.append(Heat(p.attention, p.places.names, p.answer.tokens, p.text or None, weights_of(p)))
         elif second is not None:
             axes = ("first text", "second text")
             heats.append(Heat(p.attention, p.places.names, second.names, p.text or None, axes=axes))

@@ -45,7 +45,7 @@ def draw_media(
     over: Sequence[Shown],
     path: Path,
     title: str | None = None,
-    value: str = "attention",
+    value: str | None = None,
     whole: bool = False,
 ) -> Path:
     """Write predictions with their attention over what they were made from, as .png, .svg or .html.
@@ -57,13 +57,27 @@ def draw_media(
     windlass.core.errors.WindlassError: x.gif: cannot write '.gif': name it .png, .svg, .html or .json
     """
     check_suffix(path)
-    views = [View.of(p, shown, value, whole) for p, shown in zip(predictions, over, strict=True)]
+    views = [View.of(p, shown, value or weights_of(p), whole) for p, shown in zip(predictions, over, strict=True)]
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
         path.write_text(_page(views, title), encoding="utf-8")
     else:
         save(_stacked(views, title), path)
     return path
+
+
+def weights_of(prediction: Prediction) -> str:
+    """What the weights of a written output are: attention, or an alignment, which has no row for an end mark.
+
+    CTC has no end mark: its weights are where a token was written, not what a decoder looked at.
+
+    >>> from windlass.core.records import TextAnswer
+    >>> weights_of(Prediction("a b", TextAnswer(("a", "b"), (0.9, 0.8))))
+    'alignment'
+    """
+    answer = prediction.answer
+    aligned = answer.written and prediction.finished and len(answer.probabilities) == len(answer.tokens)
+    return "alignment" if aligned else "attention"
 
 
 @dataclass(frozen=True)
