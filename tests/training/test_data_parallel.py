@@ -24,7 +24,7 @@ from windlass.experiment.loaders import fit_sides, training_loader
 from windlass.experiment.run import run
 from windlass.nn.fast.precision import precision
 from windlass.recipe import Recipe, compose
-from windlass.training.data_parallel import DataParallel, SingleProcess, gradient_workers, shard_batch
+from windlass.training.data_parallel import DataParallel, SingleProcess, available_cores, gradient_workers, shard_batch
 from windlass.training.estimate import choose_processes
 from windlass.training.observe import Silent
 
@@ -249,3 +249,10 @@ def test_a_trial_of_several_processes_is_told_before_it_begins(setup, monkeypatc
     assert choose_processes(replace(bundle, recipe=recipe), loader, tmp_path, "cpu", 1000.0, told.append) == 2
     assert told[0].startswith("trying 2 processes")
     assert told[1] == "the trial"
+
+
+@pytest.mark.parametrize(("limit", "cores"), [("1", 1), ("8", 4), ("", 4), ("0", 4), ("2,1", 4)])
+def test_the_users_limit_of_threads_limits_processes_too(monkeypatch, limit, cores):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", limit)
+    assert available_cores() == cores

@@ -285,12 +285,14 @@ ComputeGradients = SingleProcess | DataParallel
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use.
+    """Return the number of cores that this process may use: no more than OMP_NUM_THREADS, if it is set.
 
     >>> available_cores() >= 1
     True
     """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
 
 @contextmanager
