@@ -120,6 +120,10 @@ def test_of_several_columns_of_tags_it_is_said_which_is_read(tmp_path):
     assert read(path, DataOptions(target=3), sides).notes == ()
     path.write_text("Did AUX\nKarl PROPN\n")
     assert read(path, DataOptions(), sides).notes == ()
+    path.write_text(f"Did {'9' * 5000} {'x ' * 300}\n")
+    (note,) = read(path, DataOptions(), sides).notes
+    assert len(note) < 200 + len(str(path))
+    assert "--target 3 or 4 or 5 or 6 or 7 or ..." in note
 
 
 def test_sentences_come_as_soon_as_their_blank_line_is_there(monkeypatch):

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from windlass.core.errors import DataError, nearest
+from windlass.core.errors import DataError, nearest, short
 from windlass.data.examples import Example, Place
 from windlass.data.files import NAME_ENCODING, lines, undecoded
 from windlass.data.findings import Finding, Findings
@@ -183,9 +183,12 @@ def _several_tags(name: str, block: Block) -> list[str]:
     width = len(block.lines[block.rows[0]].split(block.separator))
     if width < 3:
         return []
-    shown = " ".join(block.tags[:5])
-    others = " or ".join(str(n) for n in range(2, width + 1) if n != block.tag_column + 1)
-    return [f"{name}: the tags are column {block.tag_column + 1} of {width} ({shown} ...); else: --target {others}"]
+    shown = short(" ".join(block.tags[:5]))[1:-1]
+    others = [str(n) for n in range(2, width + 1) if n != block.tag_column + 1]
+    others = [*others[:5], "..."] if len(others) > 6 else others
+    return [
+        f"{name}: the tags are column {block.tag_column + 1} of {width} ({shown} ...); else: --target {' or '.join(others)}"
+    ]
 
 
 def _wrong(
