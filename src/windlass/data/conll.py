@@ -186,9 +186,8 @@ def _several_tags(name: str, block: Block) -> list[str]:
     shown = short(" ".join(block.tags[:5]))[1:-1]
     others = [str(n) for n in range(2, width + 1) if n != block.tag_column + 1]
     others = [*others[:5], "..."] if len(others) > 6 else others
-    return [
-        f"{name}: the tags are column {block.tag_column + 1} of {width} ({shown} ...); else: --target {' or '.join(others)}"
-    ]
+    column = f"column {block.tag_column + 1} of {width} ({shown} ...)"
+    return [f"{name}: the tags are {column}; else: --target {' or '.join(others)}"]
 
 
 def _wrong(
