@@ -16,7 +16,7 @@ WITH_PARTS = [task for task in TASKS if small_parts(task)[1]]
 
 
 def adapted(count, *settings):
-    """The recipe `translate` for so many pairs, and what is noted."""
+    """The recipe `translate`, adapted to this many pairs, and the notes."""
     said: list[str] = []
     own = [setting(text) for text in settings]
     recipe = compose("translate", None, own)

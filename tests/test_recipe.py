@@ -216,7 +216,7 @@ def test_a_decoder_that_is_asked_for_has_its_own_recipe(
 
 def test_speech_with_a_decoder_keeps_the_coverage_of_its_own_recipe() -> None:
     recipe = compose("transcribe", None, [setting("model.head=text")])
-    assert recipe.model.decoder.context.score.coverage  # type: ignore[union-attr]
+    assert recipe.model.model_dump()["decoder"]["context"]["score"]["coverage"]
     assert recipe.loss.label_smoothing == 0.1
 
 

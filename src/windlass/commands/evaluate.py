@@ -77,7 +77,7 @@ def evaluate_command(
     from windlass.explain.confusion import draw_confusion
     from windlass.inference.evaluate import alignment_metrics, evaluate
     from windlass.inference.importance import attention_report
-    from windlass.inference.mistakes import write_mistakes
+    from windlass.inference.mistakes import MATCHES, write_mistakes
     from windlass.metrics.per_label import KINDS, label_scores
     from windlass.metrics.text import signatures
 
@@ -109,7 +109,7 @@ def evaluate_command(
     if confusion is not None and first.task.target not in ("label", "tags"):
         kind = {"tree": "trees", "number": "numbers"}.get(first.task.target, first.task.target)
         raise WindlassError(f"--confusion is for labels and tags, and this model predicts {kind}")
-    if mistakes is not None and first.task.target == "number":
+    if mistakes is not None and MATCHES.get(first.task.target, ...) is None:
         raise WindlassError("--mistakes is for outputs that are right or wrong, and this model predicts numbers")
     examples = read_file(first, file, over).examples
     known = trained_on(folder, examples, first.recipe)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -42,9 +41,8 @@ def _adapt_parts(recipe: Recipe, count: int, settings: Sequence[dict[str, Any]],
         if _at(content, part) != _at(usual, part) or any(_overlap(part, key) for key in own):
             return recipe
     first = next(iter(parts))
-    value = _at(usual, first)
-    otherwise = f"{first}.kind={value['kind']}" if isinstance(value, dict) else f"{first}={json.dumps(value)}"
-    note(f"{what}, as there are {counted(count, 'example')}; else: --set {otherwise}")
+    otherwise = f"--set {first}.kind={_at(usual, first)['kind']}"
+    note(f"{what}, as there are {counted(count, 'example')}; else: {otherwise}")
     return parse(reduce(merge, (override(part, value) for part, value in parts.items()), content))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,12 @@ from windlass.core.records import Prediction
 from windlass.data.examples import Example, Place, as_text
 from windlass.metrics.edit import accuracy
 from windlass.metrics.labels import exact_match
+
+MATCHES: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], dict[str, float]] | None] = {
+    "labels": exact_match,
+    "number": None,
+}
+"""How outputs are compared, by kind of target, if not as texts; None: they are never simply wrong."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,9 @@ def find_mistakes(kind: str, examples: Sequence[Example], predictions: Sequence[
     >>> [m.output for m in find_mistakes("text", [Example("cat", ("k a t",), None, Place("test.tsv", 1))], [one])]
     ['k a t s']
     """
-    if kind == "number":
+    match = MATCHES.get(kind, accuracy)
+    if match is None:
         return ()
-    match = exact_match if kind == "labels" else accuracy
     found = []
     for example, prediction in zip(examples, predictions, strict=True):
         references = tuple(map(as_text, example.targets))
