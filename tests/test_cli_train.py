@@ -125,7 +125,6 @@ BAD_SETTINGS = [
     ("source.tokens=letters", "source.tokens: unknown kind 'letters'"),
     ("search={kind: greedy, size: 3}", "search.size: unknown key"),
     ("loss.alignment=1", "no example has an alignment"),
-    ("loss.coverage=1", "only a recurrent decoder has: else set loss.coverage: 0"),
     ("data.source=0", "data.source: input should be greater than or equal to 1, not 0"),
 ]
 

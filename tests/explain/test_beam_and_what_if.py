@@ -68,7 +68,7 @@ def test_the_models_own_attention_imposed_changes_nothing_and_another_does(bundl
     other = with_attention(bundle, "keba", back)
     assert np.allclose(other.attention[0], back[0], atol=1e-6)
     assert other.answer.probabilities != pytest.approx(own.answer.probabilities, abs=1e-3)
-    assert "forward" not in bundle.model.head.attention.__dict__
+    assert not bundle.model.head.attention._forward_hooks
 
 
 def test_an_oracle_reads_the_place_it_is_given(bundle):
@@ -79,6 +79,42 @@ def test_an_oracle_reads_the_place_it_is_given(bundle):
     own = predict([summarise], ["A b c. C d."])[0]
     again = with_attention(summarise, "A b c. C d.", own.attention)
     assert again.text == own.text
+
+
+def transformer(heads, layers):
+    """Untrained, over an encoder that reads from left to right; and its input."""
+    decoder = {
+        "kind": "transformer",
+        "size": 8,
+        "heads": heads,
+        "layers": layers,
+        "embedding": {"kind": "learned", "size": 8},
+    }
+    encoder = {"kind": "recurrent", "cell": "gru", "size": 8, "bidirectional": False}
+    return task_model("pronounce", model={"decoder": decoder, "encoder": encoder})
+
+
+def test_a_transformer_with_one_head_in_one_layer_says_the_same_with_its_own_attention():
+    model, value = transformer(heads=1, layers=1)
+    (own,) = predict([model], [value])
+    again = with_attention(model, value, own.attention)
+    assert again.text == own.text
+    assert again.answer.probabilities == pytest.approx(own.answer.probabilities, abs=1e-5)
+    assert np.allclose(again.attention, own.attention, atol=1e-6)
+    assert not any(attention._forward_hooks for attention in model.model.head.attentions)
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=3)])
+def test_in_a_transformer_given_attention_is_all_that_is_read_of_the_source(search):
+    """The state of the first letter knows nothing of the second."""
+    model, value = transformer(heads=2, layers=2)
+    rows = [[1.0] + [0.0] * len(value)] * 50
+    same, other = (with_attention(model, word, rows, search) for word in (value, value[0] * len(value)))
+    assert same.attention[0] == tuple(rows[0])
+    assert other.text == same.text
+    assert other.answer.probabilities == pytest.approx(same.answer.probabilities, abs=1e-5)
+    (own,) = predict([model], [value], search)
+    assert own.answer.probabilities != pytest.approx(same.answer.probabilities, abs=1e-5)
 
 
 def test_what_if_compares_with_another_input(bundle):
@@ -98,10 +134,8 @@ def test_attention_that_is_no_distribution_over_the_input_is_refused(bundle, row
         with_attention(bundle, "keba", rows)
     with pytest.raises(WindlassError, match="no attention to replace"):
         with_attention(Bundle.load(BUNDLES / "prefix"), "ab", [[1.0]])
-    layers = {"kind": "transformer", "size": 8, "heads": 2, "layers": 1, "embedding": {"kind": "learned", "size": 8}}
-    transformer, value = task_model("pronounce", model={"decoder": layers})
-    with pytest.raises(WindlassError, match="only that of a recurrent decoder"):
-        with_attention(transformer, value, [[1.0]])
+    with pytest.raises(WindlassError, match="no attention to replace"):
+        with_attention(Bundle.load(BUNDLES / "classify"), "ab", [[1.0]])
 
 
 def test_a_language_model_has_no_source_to_explain():

@@ -45,9 +45,8 @@ def test_alignment_loss_survives_a_gold_place_that_gets_nothing():
 
 
 def test_coverage_loss_is_the_smaller_of_weight_and_what_came_before_summed_over_places():
-    weights = torch.tensor([[[0.7, 0.3], [0.6, 0.4]]])
-    coverage = torch.tensor([[[0.0, 0.0], [0.7, 0.3]]])
-    assert torch.allclose(coverage_loss(weights, coverage), torch.tensor([[0.0, 0.9]]))
+    weights = torch.tensor([[[0.7, 0.3], [0.6, 0.4], [0.1, 0.9]]])
+    assert torch.allclose(coverage_loss(weights), torch.tensor([[0.0, 0.6 + 0.3, 0.1 + 0.7]]))
 
 
 def test_doubly_stochastic_loss_is_the_squared_distance_from_1_of_what_each_real_place_received():

@@ -131,13 +131,20 @@ def test_the_loss_of_the_attention_is_that_of_what_is_returned():
     memory = Memory(torch.randn(2, 5, M, dtype=torch.float64), MASK, torch.zeros(2, M))
     links = torch.rand(2, 3, 5, dtype=torch.float64) * MASK[:, None]
     batch = Batch({}, Padded.of([[5, 6, 3], [8, 9, 3]]), torch.arange(2), links)
-    plain, aligned = (head.score(memory, batch, LossOptions(alignment=share)) for share in (0.0, 2.0))
     _, weights = head.reference_logprobs(memory, batch)
-    right = -(links * weights.clamp(min=1e-8).log()).sum()
-    assert torch.allclose(aligned.terms["alignment"], right)
-    assert torch.allclose(aligned.loss_sum, plain.loss_sum + 2 * right)
-    (slope,) = torch.autograd.grad(aligned.loss_sum - plain.loss_sum, head.layers[-1].cross.query.weight)
-    assert slope.abs().max() > 1e-6
+    first, second, third = weights.unbind(1)
+    plain = head.score(memory, batch)
+    for name, right in {
+        "alignment": -(links * weights.clamp(min=1e-8).log()).sum(),
+        "coverage": torch.minimum(second, first).sum() + torch.minimum(third, first + second).sum(),
+    }.items():
+        for sampling in (0.0, 1e-9):  # at once, and token by token
+            scored = head.score(memory, batch, LossOptions.model_validate({name: 2.0}), sampling_prob=sampling)
+            assert torch.allclose(scored.terms[name], right)
+            assert torch.allclose(scored.loss_sum, plain.loss_sum + 2 * right)
+            extra = scored.loss_sum - head.score(memory, batch).loss_sum
+            (slope,) = torch.autograd.grad(extra, head.layers[-1].cross.query.weight)
+            assert slope.abs().max() > 1e-6
 
 
 def test_rotary_positions_turn_every_pair_by_its_angle():

@@ -1,16 +1,18 @@
 """What a model would have said instead: with another input, another beginning of the output, or given attention.
 
 What-if is the question of Seq2Seq-Vis (Strobelt et al. 2019). Given attention takes the place of the model's own at
-every step: c_t = sum_s w_ts h_s with w from outside, such as an alignment that is known to be right.
+every step: c_t = sum_s w_ts h_s with w from outside, such as an alignment that is known to be right. In a transformer
+it does so in every head of every layer, so that a step reads nothing else of the source.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +26,10 @@ from windlass.decoding.options import SearchOptions
 from windlass.explain.attention import draw, explain, shown
 from windlass.explain.render import sheet
 from windlass.explain.saliency import attends, saliency, saliency_heat
-from windlass.heads.recurrent import RecurrentDecoder
+from windlass.heads.text import TextHead
 from windlass.inference.predict import predict
 from windlass.nn import fast
-from windlass.nn.attention import Keys
+from windlass.nn.attention import MemoryAttention
 
 Matrix = Sequence[Sequence[float]]
 
@@ -74,47 +76,41 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
     (0.5, 0.25, 0.25)
     """
     head = bundle.model.head
-    if not isinstance(head, RecurrentDecoder) or head.attention is None:
-        raise WindlassError(
-            "this model has no attention to replace: only that of a recurrent decoder with context: attention can be"
-        )
+    attentions = head.attentions if isinstance(head, TextHead) else ()
+    if not attentions:
+        raise WindlassError("this model has no attention to replace: only a decoder with context: attention has")
     names = bundle.sides.source.places(bundle.sides.read(text)).grouped(bundle.model.encoder.joined).lowest.names
     weights = torch.tensor([list(row) for row in _checked(attention, names)])
-    with imposed(head.attention, weights):
+    with imposed(attentions, weights):
         return predict([bundle], [text], search)[0]
 
 
 @contextmanager
-def imposed(attention: nn.Module, weights: Tensor) -> Iterator[None]:
+def imposed(attentions: Sequence[MemoryAttention], weights: Tensor) -> Iterator[None]:
     """Inside, step t of a search attends with row t of weights (T, S), of one sentence; what runs takes plain steps.
 
     >>> from windlass.core.records import Memory
     >>> from windlass.nn.attention import Additive, Attention
     >>> attend = Attention(Additive.Options(size=5), query_size=3, memory_size=4)
     >>> keys = attend.prepare(Memory(torch.randn(1, 2, 4), torch.ones(1, 2) > 0, torch.zeros(1, 4)))
-    >>> with imposed(attend, torch.tensor([[0.25, 0.75]])):
+    >>> with imposed([attend], torch.tensor([[0.25, 0.75]])):
     ...     attend(torch.randn(1, 1, 3), keys)[1].tolist()
     [[[0.25, 0.75]]]
     """
-    own = type(attention).forward
-    step = 0
 
-    def forward(query: Tensor, keys: Keys, coverage: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        nonlocal step
-        step += 1
-        if step > len(weights):
-            return own(attention, query, keys, coverage)  # type: ignore[no-any-return]
-        row = keys.values.new_zeros(keys.mask.size(1))
-        row[keys.mask[0]] = weights[step - 1].to(row)
-        all_queries = row.expand(1, query.size(1), -1)  # (1, K, S): a query for each hypothesis
-        return all_queries @ keys.values, all_queries
+    def instead(attention: MemoryAttention) -> Callable[..., object]:
+        rows = iter(weights)
 
-    attention.__dict__["forward"] = forward  # hides the method of the class
-    try:
-        with fast.disabled():
-            yield
-    finally:
-        del attention.__dict__["forward"]
+        def hook(module: nn.Module, inputs: tuple[Any, ...], own: object) -> object:
+            row = next(rows, None)
+            return own if row is None else attention.impose(row, *inputs)
+
+        return hook
+
+    with ExitStack() as hooks, fast.disabled():
+        for attention in attentions:
+            hooks.callback(attention.register_forward_hook(instead(attention)).remove)
+        yield
 
 
 def _checked(attention: Matrix, names: Sequence[str]) -> Matrix:

@@ -28,7 +28,7 @@ class LossOptions(Options):
 
     >>> from windlass.core.fitting import misfits
     >>> list(misfits(LossOptions(coverage=1).declare("loss")))
-    ['loss.coverage needs an attention with coverage: true, which only a recurrent decoder has: else set ...']
+    ['loss.coverage needs a decoder with context: attention']
     """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -43,15 +43,9 @@ class LossOptions(Options):
     def _terms(self, at: str) -> Iterator[Term]:
         if self.alignment:
             yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
-        if self.coverage:
-            yield Needs(
-                "model.decoder.context coverage",
-                f"{at}.coverage needs an attention with coverage: true, which only a recurrent decoder has: "
-                f"else set {at}.coverage: 0",
-            )
-        if self.doubly_stochastic:
-            key = f"{at}.doubly_stochastic"
-            yield Needs("model.decoder.context weights", f"{key} needs a decoder with context: attention")
+        for name in ("coverage", "doubly_stochastic"):
+            if getattr(self, name):
+                yield Needs("model.decoder.context weights", f"{at}.{name} needs a decoder with context: attention")
 
 
 class Head(nn.Module, ABC):

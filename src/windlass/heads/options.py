@@ -83,7 +83,6 @@ class AttentionContext(_Context):
 
     def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)
-        yield Gives(f"{at} coverage", self.score.coverage)
         yield Gives(f"{at} links")
         if self.links == "reading":
             yield Needs(
@@ -108,7 +107,6 @@ class HierarchicalContext(_Context):
     def _terms(self, at: str) -> Iterator[Term]:
         yield from _attention(at, self.query)
         yield Gives(f"{at} words")
-        yield Gives(f"{at} coverage", self.score.coverage or self.within.coverage)
         yield Needs(
             "model.encoder words",
             f"{at}: hierarchical needs sentences and their words: set encoder: hierarchical, or use context: attention",

@@ -37,7 +37,6 @@ from windlass.nn.fast.activation import tanh
 from windlass.nn.fast.decoder import FusedDecoder, decode
 from windlass.nn.fast.onednn import linear
 from windlass.nn.hierarchical_attention import HierarchicalAttention
-from windlass.nn.loss import coverage_loss
 from windlass.nn.product import Product
 from windlass.nn.recurrence import Stack, StackOptions, StackState
 
@@ -207,6 +206,11 @@ class RecurrentDecoder(TextHead):
         if tie:
             self.tie_output()
 
+    @property
+    def attentions(self) -> tuple[Attention | HierarchicalAttention, ...]:
+        """The attention over the memory, if there is any."""
+        return () if self.attention is None else (self.attention,)
+
     # -- fast paths
 
     def fused(self, e: Tensor, state: DecoderState, source: DecoderSource) -> FusedDecoder | None:
@@ -265,7 +269,7 @@ class RecurrentDecoder(TextHead):
         self, e: Tensor, projected: Tensor, state: DecoderState, source: DecoderSource
     ) -> tuple[Step, DecoderState]:
         """One step of the decoder, with an embedded token (N, E) and its projection (N, G)."""
-        context = weights = penalty = o = None
+        context = weights = o = None
         if source.projected_summary is not None and source.summary is not None:
             hypotheses = projected.size(0) // source.projected_summary.size(0)
             projected = projected + source.projected_summary.repeat_interleave(hypotheses, dim=0)
@@ -282,9 +286,8 @@ class RecurrentDecoder(TextHead):
             o = self._join(s, context, e)
         coverage = state.coverage
         if coverage is not None and weights is not None:
-            penalty = coverage_loss(weights, coverage)
             coverage = coverage + weights
-        return Step(s, context, o, weights, penalty), DecoderState(stack, o, coverage)
+        return Step(s, context, o, weights), DecoderState(stack, o, coverage)
 
     def _join(self, s: Tensor, context: Tensor | None, e: Tensor) -> Tensor:
         """The readout o (..., R) of states (..., H), contexts (..., D) and tokens (..., E)."""
@@ -322,10 +325,9 @@ class RecurrentDecoder(TextHead):
         assert source.keys is not None
         states, attention, readouts = decode(fused)
         weights = attention.transpose(0, 1)  # (B, T, S)
-        penalty = coverage_loss(weights, weights.cumsum(1) - weights) if self.uses_coverage else None
         o = None if readouts is None else readouts.transpose(0, 1)
         context = weights @ source.keys.values if o is None else None
-        return Step(states.transpose(0, 1), context, o, weights, penalty)
+        return Step(states.transpose(0, 1), context, o, weights)
 
     def _unroll_parallel(self, e: Tensor, state: DecoderState, source: DecoderSource) -> Step:
         """All steps in parallel, if the stack's inputs do not depend on its outputs."""

@@ -16,9 +16,10 @@ from windlass.decoding.search import SearchRequest, forced_hypotheses, search
 from windlass.heads.base import Head, LossOptions, gold
 from windlass.heads.copying import CopySource, Gate, in_vocabulary
 from windlass.heads.running import score_chunk
+from windlass.nn.attention import MemoryAttention
 from windlass.nn.copying import copy_share, mixed_logprob
 from windlass.nn.embedding import Embedding
-from windlass.nn.loss import alignment_loss, copy_loss, doubly_stochastic_loss, output_loss
+from windlass.nn.loss import alignment_loss, copy_loss, coverage_loss, doubly_stochastic_loss, output_loss
 
 if TYPE_CHECKING:
     from windlass.heads.kinds import DecoderOptions
@@ -47,13 +48,11 @@ class Step(NamedTuple):
     context: Tensor | None = None  # (N, D)
     o: Tensor | None = None  # (N, R) the readout, if it is computed with the state
     weights: Tensor | None = None  # (N, S) attention
-    coverage_penalty: Tensor | None = None  # (N,) the coverage loss
 
 
 class _TeacherForced(NamedTuple):
     readout: Tensor  # (B, T, R) the input of the output layer
     weights: Tensor | None  # (B, T, S) attention
-    coverage_penalty: Tensor | None  # (B, T) the coverage loss
     gate: Tensor | None  # (B, T) with copying: the gate's logit
     places: Tensor | None  # (B, S) the real places of the attention
 
@@ -97,6 +96,11 @@ class TextHead(Part, Head):
     @abstractmethod
     def readout(self, step: Step, e: Tensor) -> Tensor:
         """The input of the output layer (..., R), after steps with embedded tokens e (..., E)."""
+
+    @property
+    @abstractmethod
+    def attentions(self) -> Sequence[MemoryAttention]:
+        """The attention over the memory, in each layer that has one."""
 
     def tie_output(self) -> None:
         """Share the embedding with the output layer, if there is one."""
@@ -155,7 +159,7 @@ class TextHead(Part, Head):
         gate = None
         if self.gate is not None and steps.weights is not None and source.copies is not None:
             gate = self.gate(steps.s, e, steps.weights, source.copies)
-        return _TeacherForced(self.readout(steps, e), steps.weights, steps.coverage_penalty, gate, source.places)
+        return _TeacherForced(self.readout(steps, e), steps.weights, gate, source.places)
 
     def _sample(self, tokens: Tensor, state: Any, source: Source, sampling_prob: float) -> tuple[Step, Tensor]:
         """Scheduled sampling (Bengio et al. 2015): for every token, read the reference or the model's own output."""
@@ -184,7 +188,7 @@ class TextHead(Part, Head):
         loss = loss or LossOptions()
         if batch.continues is not None:
             return score_chunk(self, batch, carry, loss.label_smoothing)
-        wanted = bool(loss.alignment or loss.doubly_stochastic)
+        wanted = bool(loss.coverage or loss.alignment or loss.doubly_stochastic)
         target, forced = gold(batch), self.teacher_force(memory, batch, sampling_prob, wanted)
         reference, output, readout = target.values[target.mask], self.output, forced.readout[target.mask]
         if forced.gate is None:
@@ -193,8 +197,8 @@ class TextHead(Part, Head):
             gate, share = forced.gate[target.mask], self._copy_share(forced, batch)[target.mask]
             value, nll = copy_loss(readout, output.weight, output.bias, gate, share, reference, loss.label_smoothing)
         penalties: dict[str, Tensor] = {}
-        if loss.coverage and forced.coverage_penalty is not None:
-            penalties["coverage"] = forced.coverage_penalty[target.mask].sum()
+        if loss.coverage and forced.weights is not None:
+            penalties["coverage"] = coverage_loss(forced.weights)[target.mask].sum()
         if loss.alignment and batch.alignment is not None and forced.weights is not None:
             weights, links = forced.weights, batch.alignment
             if self.options.aligns_late:  # the step after a word, which reads it, aligns it

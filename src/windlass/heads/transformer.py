@@ -25,7 +25,7 @@ from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.linear import Linear
 from windlass.nn.positions import LearnedPositions, Rotation, sinusoids_at
 from windlass.nn.selfattention import TransformerOptions
-from windlass.nn.transformer import Cache, DecoderLayer
+from windlass.nn.transformer import Cache, CrossAttention, DecoderLayer
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,11 @@ class TransformerDecoder(TextHead):
         if tie:
             self.tie_output()
 
+    @property
+    def attentions(self) -> tuple[CrossAttention, ...]:
+        """The attention over the memory, of every layer; none for a language model."""
+        return tuple(layer.cross for layer in self.layers if layer.cross is not None)
+
     def most_steps(self, batch: Batch | None) -> Tensor | int | None:
         """As many as there are learned positions, without those of the prefix that is read first."""
         if self.positions is None:
@@ -199,7 +204,7 @@ class TransformerDecoder(TextHead):
         """Prepare a memory; return it with the cache before the first target token."""
         source = TransformerSource((), None, None)
         if self.options.context == "attention":
-            prepared = tuple(layer.cross.prepare(memory.states) for layer in self.layers if layer.cross is not None)
+            prepared = tuple(attention.prepare(memory.states) for attention in self.attentions)
             real = None if bool(memory.mask.all()) else memory.mask
             copies = None
             if self.gate is not None:

@@ -298,7 +298,15 @@ class Keys(Record):
     query_projection: Product | None = None  # of the score
 
 
-class Attention(nn.Module):
+class MemoryAttention(nn.Module, ABC):
+    """Attention over a memory: contexts for queries. The weights may also come from outside."""
+
+    @abstractmethod
+    def impose(self, row: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        """What `forward` returns if every query attends with `row`, weights of the real places of one source."""
+
+
+class Attention(MemoryAttention):
     """Attention over a memory, with any score.
 
     With coverage, the key of a place is k_j + w * (sum of the attention that it has received so far). For the additive
@@ -338,6 +346,11 @@ class Attention(nn.Module):
         weights = self.weigh(project_query(keys.query_projection, query), keys.keys, keys.mask, coverage)
         return weights @ keys.values, weights
 
+    def impose(self, row: Tensor, query: Tensor, keys: Keys, *_: Tensor | None) -> tuple[Tensor, Tensor]:
+        """`row` in place of the weights of every query."""
+        weights = spread(row.to(keys.values), keys.mask).expand(1, query.size(1), -1)
+        return weights @ keys.values, weights
+
     def weigh(self, query: Tensor, keys: Tensor, mask: Tensor | None, coverage: Tensor | None = None) -> Tensor:
         """Weights (B, T, S) of projected queries (B, T, A) over prepared keys (B, S, A); no mask: all are real."""
         return masked_softmax(self.scores(query, keys, coverage), None if mask is None else mask[:, None])
@@ -349,6 +362,15 @@ class Attention(nn.Module):
         B, T, S = coverage.shape
         covered = keys[:, None] + coverage[..., None] * self.coverage  # (B, T, S, A): keys for each query
         return self.score.compare(query.reshape(B * T, 1, -1), covered.flatten(0, 1)).view(B, T, S)
+
+
+def spread(row: Tensor, real: Tensor | None) -> Tensor:
+    """Weights of the real places of one sentence as weights of all places (S,); `real` is (1, S), or None if all are.
+
+    >>> spread(torch.tensor([0.25, 0.75]), torch.tensor([[True, True, False]])).tolist()
+    [0.25, 0.75, 0.0]
+    """
+    return row if real is None else row.new_zeros(real.size(1)).masked_scatter(real[0], row)
 
 
 def masked_softmax(scores: Tensor, real: Tensor | None) -> Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from windlass.core.records import Memory, Record
-from windlass.nn.attention import Attention, AttentionOptions, Keys, masked_softmax, project_query
+from windlass.nn.attention import Attention, AttentionOptions, Keys, MemoryAttention, masked_softmax, project_query
 from windlass.nn.product import Product
 
 
@@ -35,7 +35,7 @@ class _ConcatProduct(Product):
         return products if add is None else products + add
 
 
-class HierarchicalAttention(nn.Module):
+class HierarchicalAttention(MemoryAttention):
     """Attention over sentences u_p, and over the words h_ps of each, with the decoder's state as the query.
 
     b = softmax over p of score(q, u_p)      a_p = softmax over s of score'(q, h_ps)      w_ps = b_p a_ps
@@ -91,6 +91,10 @@ class HierarchicalAttention(nn.Module):
         """Queries (B, T, Q) -> contexts (B, T, D + D') and weights (B, T, P * S); coverage is (B, T, P * S)."""
         weights = self.weigh(project_query(keys.query_projection, query), keys.keys, keys.mask, coverage)
         return weights @ keys.values, weights
+
+    def impose(self, row: Tensor, query: Tensor, keys: Keys, *_: Tensor | None) -> tuple[Tensor, Tensor]:
+        """`row` in place of the weights of every query over all words."""
+        return self.words.impose(row, query, keys)
 
     def weigh(
         self, query: Tensor, keys: _HierarchicalKeys, mask: Tensor | None, coverage: Tensor | None = None

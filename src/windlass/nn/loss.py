@@ -77,13 +77,16 @@ def alignment_loss(weights: Tensor, gold: Tensor) -> Tensor:
     return -(gold * weights.clamp(min=1e-8).log()).sum()
 
 
-def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
-    """Attention to places that were attended to before, (B, T): sum_s min(a_ts, coverage_ts)      (See et al. 2017).
+def coverage_loss(weights: Tensor) -> Tensor:
+    """How much of the attention (B, T, S) goes to places that were attended to before, for every step (B, T).
 
-    >>> round(coverage_loss(torch.tensor([[[0.9, 0.1]]]), torch.tensor([[[0.2, 0.8]]])).item(), 4)
-    0.3
+    loss_t = sum_s min(a_ts, a_1s + ... + a_(t-1)s)      (See et al. 2017)
+
+    >>> [round(step, 4) for step in coverage_loss(torch.tensor([[[0.2, 0.8], [0.9, 0.1]]]))[0].tolist()]
+    [0.0, 0.3]
     """
-    return torch.minimum(weights, coverage).sum(-1)
+    before = weights.cumsum(1) - weights
+    return torch.minimum(weights, before).sum(-1)
 
 
 def doubly_stochastic_loss(weights: Tensor, places: Tensor) -> Tensor:

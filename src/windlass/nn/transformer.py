@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from windlass.core.records import CellState, Record
+from windlass.nn.attention import MemoryAttention, spread
 from windlass.nn.linear import Linear
 from windlass.nn.positions import Rotation
 from windlass.nn.selfattention import MultiHead, TransformerLayer, attend, split_heads
@@ -139,7 +140,7 @@ class CausalAttention(MultiHead):
         return q, k, v
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(MemoryAttention):
     """Multi-head attention of the decoder's tokens over the places of a memory.
 
     Q = X W_Q    K = M W_K    V = M W_V        out = [head_1; ...; head_n] W_O + b
@@ -176,7 +177,19 @@ class CrossAttention(nn.Module):
             context, weights = attend(q, keys, values, mask, dropout)
         else:
             context = F.scaled_dot_product_attention(q, keys, values, mask, dropout)
-        return self.out(context.transpose(1, 2).flatten(2).view(x.shape)), weights
+        return self._merge(context, x), weights
+
+    def impose(
+        self, row: Tensor, x: Tensor, prepared: CellState, real: Tensor | None, look: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """`row` in place of the weights of every query in every head."""
+        weights = spread(row.to(prepared[1]), real).expand(1, self.heads, x.size(0) * x.size(1), -1)
+        return self._merge(weights @ prepared[1], x), weights if look else None
+
+    def _merge(self, context: Tensor, x: Tensor) -> Tensor:
+        """[head_1; ...; head_n] W_O + b for the tokens x (N, T, D)."""
+        merged: Tensor = self.out(context.transpose(1, 2).flatten(2).view(x.shape))
+        return merged
 
 
 class DecoderLayer(TransformerLayer):
