@@ -220,6 +220,12 @@ def test_speech_with_a_decoder_keeps_the_coverage_of_its_own_recipe() -> None:
     assert recipe.loss.label_smoothing == 0.1
 
 
+def test_a_loss_on_attention_without_attention_says_how_to_leave_it_out() -> None:
+    without = {"model": {"head": "ctc", "decoder": None, "tie": "none"}, "loss": {"label_smoothing": 0.0}}
+    with pytest.raises(RecipeError, match=r"else set loss\.coverage: 0"):
+        compose("summarise", None, [without])
+
+
 def test_the_recurrent_recipe_of_a_task_keeps_its_tokens_and_search() -> None:
     one, other = compose("translate", None), compose("translate", None, [setting("model.decoder=recurrent")])
     assert (one.source, one.target, one.search, one.loss) == (other.source, other.target, other.search, other.loss)

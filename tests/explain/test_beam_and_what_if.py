@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
+import torch
 
 from command import refused, windlass
 from task_models import CTC, task_model
@@ -15,7 +18,7 @@ from windlass.core.errors import DataError, WindlassError
 from windlass.decoding.options import Beam, Greedy, Sample
 from windlass.explain.attention import explain
 from windlass.explain.beam import beam_tree, draw_beam
-from windlass.explain.what_if import read_matrix, what_if, with_attention
+from windlass.explain.what_if import imposed, read_matrix, what_if, with_attention
 from windlass.inference.predict import predict, score
 
 BUNDLES = Path(__file__).parent.parent / "fixtures" / "bundles"
@@ -117,6 +120,36 @@ def test_in_a_transformer_given_attention_is_all_that_is_read_of_the_source(sear
     assert own.answer.probabilities != pytest.approx(same.answer.probabilities, abs=1e-5)
 
 
+def test_other_threads_use_the_model_as_it_is():
+    model, value = transformer(heads=2, layers=2)
+    (own,) = predict([model], [value])
+    found = []
+    with imposed(model.model.head.attentions, torch.eye(len(value) + 1)):
+        other = Thread(target=lambda: found.extend(predict([model], [value] * 3)))
+        other.start()
+        other.join()
+        (changed,) = predict([model], [value])
+    assert [each.answer.probabilities for each in found] == [pytest.approx(own.answer.probabilities, abs=1e-5)] * 3
+    assert changed.attention[0] == (1.0, *[0.0] * len(value))
+
+
+@pytest.mark.parametrize("decoder", ["recurrent", "transformer"])
+def test_attention_over_sentences_is_given_by_sentence(decoder):
+    kinds = {
+        "recurrent": {"kind": "recurrent", "context": "attention", "copying": False},
+        "transformer": {"kind": "transformer", "heads": 1, "layers": 1, "embedding": {"kind": "learned", "size": 8}},
+    }
+    model, _ = task_model("reply", model={"decoder": kinds[decoder] | {"size": 8}, "tie": "none"})
+    value = "A cat sat.\tThe dog ran!"
+    (own,) = predict([model], [value], Greedy())
+    assert len(own.attention[0]) == len(own.places.names) < len(own.places.lowest.names)
+    again = with_attention(model, value, own.attention, Greedy())
+    assert again.text == own.text
+    assert again.answer.probabilities == pytest.approx(own.answer.probabilities, abs=1e-5)
+    with pytest.raises(DataError, match="14 numbers for 2 places: A cat"):
+        with_attention(model, value, [[1 / 14] * 14])
+
+
 def test_what_if_compares_with_another_input(bundle):
     before, after = what_if(bundle, "keba", instead="kebo")
     assert before.text == predict([bundle], ["keba"])[0].text
@@ -127,7 +160,13 @@ def test_what_if_compares_with_another_input(bundle):
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [([[0.5, 0.5]], "2 numbers for 5 places"), ([[0.5] * 5], "sums to 2.5"), ([], "no rows")],
+    [
+        ([[0.5, 0.5]], "2 numbers for 5 places"),
+        ([[0.5] * 5], "sums to 2.5"),
+        ([[math.nan] * 5], "has nan: weights are numbers from 0 to 1"),
+        ([[-0.5, 0.5, 0.5, 0.5, 0]], "has -0.5: weights are numbers from 0 to 1"),
+        ([], "no rows"),
+    ],
 )
 def test_attention_that_is_no_distribution_over_the_input_is_refused(bundle, rows, message):
     with pytest.raises(DataError, match=message):
@@ -156,6 +195,12 @@ def test_matrices_are_read_from_every_form(tmp_path):
     (tmp_path / "c.csv").write_text("x,y\n")
     with pytest.raises(DataError, match=r"c\.csv: this is no matrix"):
         read_matrix(tmp_path / "c.csv")
+    for content, said in (("[{}, {}]", "holds 2 predictions"), ('{"text": "a"}', "holds no attention")):
+        (tmp_path / "c.json").write_text(content)
+        with pytest.raises(DataError, match=said):
+            read_matrix(tmp_path / "c.json")
+    with pytest.raises(DataError, match=r"d\.csv: cannot read it: No such file"):
+        read_matrix(tmp_path / "d.csv")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".html", ".json"])

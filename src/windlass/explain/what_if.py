@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
     attentions = head.attentions if isinstance(head, TextHead) else ()
     if not attentions:
         raise WindlassError("this model has no attention to replace: only a decoder with context: attention has")
-    names = bundle.sides.source.places(bundle.sides.read(text)).grouped(bundle.model.encoder.joined).lowest.names
+    names = explain(bundle, text, None, search).places.names
     weights = torch.tensor([list(row) for row in _checked(attention, names)])
     with imposed(attentions, weights):
         return predict([bundle], [text], search)[0]
@@ -89,6 +90,8 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
 def imposed(attentions: Sequence[MemoryAttention], weights: Tensor) -> Iterator[None]:
     """Inside, step t of a search attends with row t of weights (T, S), of one sentence; what runs takes plain steps.
 
+    Other threads, which may use the same modules, are not affected.
+
     >>> from windlass.core.records import Memory
     >>> from windlass.nn.attention import Additive, Attention
     >>> attend = Attention(Additive.Options(size=5), query_size=3, memory_size=4)
@@ -97,12 +100,13 @@ def imposed(attentions: Sequence[MemoryAttention], weights: Tensor) -> Iterator[
     ...     attend(torch.randn(1, 1, 3), keys)[1].tolist()
     [[[0.25, 0.75]]]
     """
+    thread = get_ident()
 
     def instead(attention: MemoryAttention) -> Callable[..., object]:
         rows = iter(weights)
 
         def hook(module: nn.Module, inputs: tuple[Any, ...], own: object) -> object:
-            row = next(rows, None)
+            row = next(rows, None) if get_ident() == thread else None
             return own if row is None else attention.impose(row, *inputs)
 
         return hook
@@ -122,8 +126,11 @@ def _checked(attention: Matrix, names: Sequence[str]) -> Matrix:
             raise DataError(
                 f"row {n} of the attention has {len(row)} numbers for {len(names)} places: {' '.join(names)}"
             )
-        if min(row) < 0 or abs(sum(row) - 1) > 0.01:
-            raise DataError(f"row {n} of the attention sums to {sum(row):.3g}: weights are not negative and sum to 1")
+        for weight in row:
+            if not weight >= 0:  # NaN too
+                raise DataError(f"row {n} of the attention has {weight:.3g}: weights are numbers from 0 to 1")
+        if abs(sum(row) - 1) > 0.01:
+            raise DataError(f"row {n} of the attention sums to {sum(row):.3g}: the weights of a row sum to 1")
     return attention
 
 
@@ -145,11 +152,25 @@ def read_matrix(path: Path) -> Matrix:
                 [float(n) for n in line.split(",")] for line in path.read_text("utf-8").splitlines() if line.strip()
             ]
         else:
-            content = json.loads(path.read_text("utf-8"))
-            matrix = content["attention"] if isinstance(content, dict) else content
+            matrix = _of_prediction(json.loads(path.read_text("utf-8")), path)
         return [[float(number) for number in row] for row in matrix]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except OSError as error:
+        raise DataError(f"{path}: cannot read it: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
         raise DataError(f"{path}: this is no matrix of attention: {error}") from None
+
+
+def _of_prediction(content: Any, path: Path) -> Any:
+    """The attention of a prediction in JSON, or what is no prediction as it is."""
+    if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
+        if len(content) > 1:
+            raise DataError(f"{path}: it holds {len(content)} predictions: give a file with one, or with its attention")
+        (content,) = content
+    if isinstance(content, dict):
+        content = content.get("attention")
+        if content is None:
+            raise DataError(f"{path}: it holds no attention")
+    return content
 
 
 def draw_what_if(

@@ -28,7 +28,7 @@ class LossOptions(Options):
 
     >>> from windlass.core.fitting import misfits
     >>> list(misfits(LossOptions(coverage=1).declare("loss")))
-    ['loss.coverage needs a decoder with context: attention']
+    ['loss.coverage needs a decoder with context: attention; else set loss.coverage: 0']
     """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -41,11 +41,10 @@ class LossOptions(Options):
     )
 
     def _terms(self, at: str) -> Iterator[Term]:
-        if self.alignment:
-            yield Needs("model.decoder.context links", f"{at}.alignment needs a decoder with context: attention")
-        for name in ("coverage", "doubly_stochastic"):
+        for name, feature in (("alignment", "links"), ("coverage", "weights"), ("doubly_stochastic", "weights")):
             if getattr(self, name):
-                yield Needs("model.decoder.context weights", f"{at}.{name} needs a decoder with context: attention")
+                why = f"{at}.{name} needs a decoder with context: attention; else set {at}.{name}: 0"
+                yield Needs(f"model.decoder.context {feature}", why)
 
 
 class Head(nn.Module, ABC):

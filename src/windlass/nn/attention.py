@@ -370,7 +370,11 @@ def spread(row: Tensor, real: Tensor | None) -> Tensor:
     >>> spread(torch.tensor([0.25, 0.75]), torch.tensor([[True, True, False]])).tolist()
     [0.25, 0.75, 0.0]
     """
-    return row if real is None else row.new_zeros(real.size(1)).masked_scatter(real[0], row)
+    if real is None:
+        return row
+    weights = row.new_zeros(real.size(1))
+    weights[real[0]] = row
+    return weights
 
 
 def masked_softmax(scores: Tensor, real: Tensor | None) -> Tensor:
