@@ -130,6 +130,11 @@ def test_a_model_knows_its_labels_with_decimals_and_without(tmp_path):
     done = windlass("train", test, "--from", tmp_path / "m", "--out", tmp_path / "n", *TINY[:2])
     assert "columns of the model: source 'review', target 'label'" in done.err
     assert "no new symbols" in done.err
+    forgets = f"to keep it, give the earlier data, {train}, too"
+    assert forgets in done.err
+    both = windlass("train", train, test, "--from", tmp_path / "m", "--out", tmp_path / "o", *TINY[:2])
+    assert "no new symbols" in both.err
+    assert "forgets" not in both.err
 
 
 def test_the_doctor_shows_the_columns_where_training_would_refuse(tmp_path):

@@ -40,6 +40,7 @@ def extend_bundle(base: Bundle, recipe: Recipe, train: Sequence[Example], note: 
     >>> base = Bundle.new(Recipe(), Sides.tiny())
     >>> extended = extend_bundle(base, Recipe(), [Example("z", ("b",), None, Place("pairs.tsv", 1))], print)
     new symbols: source 'z'
+    a model forgets some of what it learned from data that it no longer sees: to keep it, give the earlier data too
     >>> extended.sides.source.sizes
     {'source': 8}
     """
@@ -51,6 +52,13 @@ def extend_bundle(base: Bundle, recipe: Recipe, train: Sequence[Example], note: 
         if new
     ]
     note(f"new symbols: {'; '.join(new_symbols)}" if new_symbols else "no new symbols: the vocabulary is unchanged")
+    earlier = base.recipe.data.train
+    if not {*earlier} & {*recipe.data.train}:
+        named = f", {', '.join(earlier[:3])}{' ...' if len(earlier) > 3 else ''}," if earlier else ""
+        note(
+            "a model forgets some of what it learned from data that it no longer sees: to keep it, give the earlier "
+            f"data{named} too"
+        )
     extended = Bundle.new(recipe, sides)
     before = dict(base.model.named_parameters()) | dict(base.model.named_buffers())
     with torch.no_grad():
