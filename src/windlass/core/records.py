@@ -364,13 +364,15 @@ class TagsAnswer(Answer):
         return self.distribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """What a user gets for one input; `asdict` of it is the JSON that commands print (docs/predictions.md).
 
     >>> p = Prediction("k a t", TextAnswer(("k", "a", "t"), (0.9, 0.9, 0.9, 1.0)), score=-0.1, confidence=0.73)
     >>> p.text, p.answer.kind
     ('k a t', 'text')
+    >>> p
+    Prediction('k a t', score=-0.1, confidence=0.73)
     """
 
     text: str
@@ -384,3 +386,12 @@ class Prediction:
     finished: bool = True  # False where the length limit cut a text off
     alternatives: tuple[Prediction, ...] = ()  # the rest of the n-best list
     error: str | None = None  # why there is no answer: the input cannot be read
+
+    def __repr__(self) -> str:
+        """One line: the text, how sure the model is, and what is unusual about it."""
+        shown = [repr(self.text), f"score={self.score:.4g}"]
+        shown += [] if self.confidence is None else [f"confidence={self.confidence:.4g}"]
+        shown += [f"{name}={value!r}" for name in ("unknown", "error") if (value := getattr(self, name))]
+        shown += [] if self.finished else ["finished=False"]
+        shown += [f"alternatives={[other.text for other in self.alternatives]}"] if self.alternatives else []
+        return f"Prediction({', '.join(shown)})"
