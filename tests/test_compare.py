@@ -21,6 +21,7 @@ from windlass.inference.evaluate import evaluate
 from windlass.recipe import compose, setting
 from windlass.training.observe import Step
 
+SMALL_LABELS = {"model.encoder.size": 8, "train.epochs": 1, "train.threads": 1}
 QUICK = [*TINY, "--set", "train.epochs=1", "--set", "search=greedy"]
 
 
@@ -61,6 +62,34 @@ def test_recipes_of_the_same_data_are_named_by_their_files(tmp_path: Path):
         (tmp_path / f"{name}.yaml").write_text(f"task: pronounce\nmodel: {{encoder: {{size: {size}}}}}\n")
     found = candidates([tmp_path / "small.yaml", tmp_path / "large.yaml"])
     assert [(c.group, c.name) for c in found] == [("", "small"), ("", "large")]
+
+
+def test_what_train_recognises_is_compared(tmp_path: Path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("n,text,label\n" + "\n".join(f"{n},it is {w} {n},{w}" for n in range(30) for w in ("good", "bad")))
+    said: list[str] = []
+    vary = [parse_vary("model.encoder.cell=gru,lstm")]
+    found = candidates(settings=[{"data": {"train": [str(path)]}}], vary=vary, note=said.append)
+    assert [(c.name, c.recipe.task, c.recipe.data.source) for c in found] == [
+        ("gru", "classify", "text"),
+        ("lstm", "classify", "text"),
+    ]
+    assert [text.split(": ")[1] for text in said] == [
+        "task classify, as column 'label' holds 2 labels (good 30, bad 30); else",
+        "columns",
+    ]
+    quick = [f"--set={key}={value}" for key, value in SMALL_LABELS.items()]
+    done = windlass(
+        "compare", path, "--vary", "model.encoder.cell=gru,lstm", "--seeds", "1", "--out", tmp_path / "out", *quick
+    )
+    assert done.code == 0
+    assert sorted(p.name for p in (tmp_path / "out" / "runs").iterdir()) == ["gru", "lstm"]
+
+
+def test_the_task_of_data_in_memory_is_recognised():
+    rows = ({"text": f"it is {w} {n}", "label": w} for n in range(30) for w in ("good", "bad"))
+    found = compare(train=rows, vary={"model.encoder.cell": ["gru"]}, settings=SMALL_LABELS, seeds=1, quiet=True)
+    assert [(trial.name, trial.task) for trial in found.trials] == [("gru", "classify")]
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 @app.command("compare")
 def compare_command(
-    recipes: Annotated[
-        list[Path] | None, typer.Argument(metavar="RECIPE", help="recipe files (YAML)", show_default=False)
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="recipes (.yaml), or training data as for train", show_default=False),
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=", ".join(TASK_NAMES))] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"{', '.join(TASK_NAMES)}; default: by the data")
+    ] = None,
     train: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="training data, instead of the recipes'")
     ] = None,
@@ -53,10 +56,12 @@ def compare_command(
 ) -> None:
     """Compare recipes: size, training time and metrics.
 
-    Trains every recipe with every seed on the same data. Finished runs are kept: repeat the command to resume. Writes
-    comparison.md, comparison.json, comparison.png and curves.png; with --by length also lengths.png.
+    Trains every recipe with every seed on the same data; `windlass compare pairs.tsv --vary
+    model.encoder.cell=gru,lstm` varies what `windlass train pairs.tsv` would train. Finished runs are kept: repeat the
+    command to resume. Writes comparison.md, comparison.json, comparison.png and curves.png; with --by length also
+    lengths.png.
     """
-    from windlass.comparing.candidates import candidates, parse_vary
+    from windlass.comparing.candidates import candidates, parse_vary, recipes_and_data
     from windlass.comparing.compare import run_all
     from windlass.comparing.plot import draw_curves
     from windlass.recipe import setting
@@ -65,12 +70,13 @@ def compare_command(
     if by not in (None, "length"):
         raise WindlassError(f"--by {by}: unknown; the only choice is length")
     over: dict[str, Any] = columns(source, target, None, format, second, header, separator, encoding)
-    if train:
-        over["train"] = train
+    recipes, data = recipes_and_data(files or [])
+    if data := [*data, *(train or [])]:
+        over["train"] = data
     if dev is not None:
         over["dev"] = dev
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
-    compared = candidates(recipes or (), task, settings, [parse_vary(text) for text in vary or []], test or (), note)
+    compared = candidates(recipes, task, settings, [parse_vary(text) for text in vary or []], test or (), note)
     try:
         comparison = run_all(
             compared,

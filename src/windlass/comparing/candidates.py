@@ -80,14 +80,14 @@ def candidates(
 ) -> list[Candidate]:
     """Return every recipe, or the task's default, with every combination of the variations.
 
-    `settings` override every recipe. `tests` has one file for all recipes, or one for each. Columns that are not chosen
-    are recognised as for a single run, and noted once.
+    `settings` override every recipe. `tests` has one file for all recipes, or one for each. A task that is not named
+    and columns that are not chosen are recognised as for a single run, and noted once.
 
     >>> [c.name for c in candidates(task="pronounce", vary=[(("model.encoder.size",), (64, 128))])]
     ['size=64', 'size=128']
     """
-    if not recipes and task is None:
-        raise WindlassError("nothing to compare: give recipe files, or --task NAME with --vary KEY=VALUE,VALUE")
+    if not recipes and task is None and not any("task" in p or p.get("data", {}).get("train") for p in settings):
+        raise WindlassError("nothing to compare: give recipe files, or data with --vary KEY=VALUE,VALUE")
     if len(tests) not in (0, 1, max(1, len(recipes))):
         raise WindlassError(f"{len(tests)} test files for {len(recipes)} recipes: give one for all, or one for each")
     varied = [key for keys, _ in vary for key in keys]
@@ -96,10 +96,16 @@ def candidates(
     bases: list[Path | None] = [Path(path) for path in recipes] or [None]
     named: list[tuple[str, str, Candidate]] = []
     note_once = once(note)
+    choices = [
+        (choice, [override(key, value) for (keys, _), value in zip(vary, choice, strict=True) for key in keys])
+        for choice in product(*(values for _, values in vary))
+    ]
+    if not recipes and task is None:  # one for all candidates
+        recognised = compose_for(None, None, [*settings, *choices[0][1]], note_once)
+        task, settings = recognised.task, (*settings, {"data": recognised.data.model_dump(mode="json")})
     for n, base in enumerate(bases):
         test = str(tests[n if len(tests) > 1 else 0]) if tests else None
-        for choice in product(*(values for _, values in vary)):
-            overrides = [override(key, value) for (keys, _), value in zip(vary, choice, strict=True) for key in keys]
+        for choice, overrides in choices:
             own = (*settings, *overrides)
             try:
                 recipe, error = compose_for(task, base, own, note_once), None
@@ -113,6 +119,17 @@ def candidates(
     groups = {data_key(candidate.recipe) for _, _, candidate in named}
     unique = len(groups) == len(bases)  # every recipe is its own group, in which the variant is name enough
     return assign_groups([c if unique or not v else replace(c, name=f"{stem}, {v}") for stem, v, c in named])
+
+
+def recipes_and_data(files: Sequence[str | Path]) -> tuple[list[Path], list[str]]:
+    """Tell recipes, which end in .yaml or .yml, from files of training data.
+
+    >>> recipes_and_data(["small.yaml", "pairs.tsv"])
+    ([PosixPath('small.yaml')], ['pairs.tsv'])
+    """
+    paths = [Path(file) for file in files]
+    recipes = [path for path in paths if path.suffix in (".yaml", ".yml")]
+    return recipes, [str(path) for path in paths if path not in recipes]
 
 
 def assign_groups(ungrouped: Sequence[Candidate]) -> list[Candidate]:

@@ -24,9 +24,11 @@ from windlass.comparing.trial import FailedTrial, Job, RunKey, Trial, run_trial
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.data.examples import Pairs
+from windlass.data.frames import as_frame
 from windlass.experiment.adapt import adapt
 from windlass.experiment.data import Data, as_data, read_data, read_examples
 from windlass.experiment.notes import PythonNotes
+from windlass.experiment.recognise import recognise_frame
 from windlass.recipe import Recipe, override
 from windlass.training.data_parallel import available_cores
 from windlass.training.progress import RichProgress
@@ -49,7 +51,8 @@ def compare(
 ) -> Comparison:
     """Train every recipe with every seed on the same data, and compare size, time and score.
 
-    `recipes` are files, or recipes by name; without them, `task` and `vary` ("a+b": keys that change together).
+    `recipes` are files, or recipes by name. Without them, what `fit` would train on the data, a `task` if it is named,
+    with every combination of `vary` ("a+b": keys that change together).
     `train` and `dev` are files or pairs, and override those of the recipes. The best weights of a run are chosen on
     dev; `test` is optional and only scored. With `out`, runs are saved there and not repeated. With `jobs` above 1,
     runs are parallel processes, which needs data in files. `by="length"` also scores by the length of the source.
@@ -65,16 +68,16 @@ def compare(
     numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise WindlassError(f"seeds: {seeds}: give at least one, without duplicates")
-    in_files = train is None or isinstance(train, str | Path)
-    if not in_files and (jobs > 1 or isinstance(recipes, Mapping)):
-        raise WindlassError("pairs in memory need recipe files or a task, and jobs=1: write them to a file")
+    file, frame = (train, None) if train is None or isinstance(train, str | Path) else (None, as_frame(train, "train"))
+    if frame is not None and (jobs > 1 or isinstance(recipes, Mapping)):
+        raise WindlassError("data in memory need jobs=1, and no recipes by name: write them to a file")
+    if frame is not None and isinstance(dev, str | Path):
+        raise TypeError("train is in memory: give dev so too")
     note: Callable[[str], None] = (lambda text: None) if quiet else PythonNotes(RichProgress()).note
-    named = _candidates(recipes, train if in_files else None, dev, test, task, vary or {}, settings or {}, note)
-    in_memory = None
-    if train is not None and not isinstance(train, str | Path):
-        if isinstance(dev, str | Path):
-            raise TypeError("train is pairs: give dev as pairs too")
-        in_memory = as_data(train, dev, named[0].recipe)
+    if frame is not None and task is None and not recipes:
+        task = recognise_frame(frame, {}, [override(name, value) for name, value in (settings or {}).items()], note)
+    named = _candidates(recipes, file, dev, test, task, vary or {}, settings or {}, note)
+    in_memory = None if frame is None else as_data(frame, dev, named[0].recipe)
     with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
         found = run_all(named, numbers, Path(folder), jobs, quiet, device, in_memory, by, note)
     for sentence in found.below_baseline():
@@ -84,7 +87,7 @@ def compare(
 
 def _candidates(
     recipes: Mapping[str, Recipe] | Sequence[str | Path],
-    train: str | Path | Pairs | Sequence[str] | None,
+    train: str | Path | None,
     dev: str | Path | Pairs | Sequence[str] | None,
     test: str | Path | Sequence[str | Path] | Mapping[str, str | Path] | None,
     task: str | None,
@@ -108,7 +111,7 @@ def _candidates(
         return assign_groups([Candidate(n, r, test=str(tests[n]) if n in tests else None) for n, r in recipes.items()])
     if isinstance(test, Mapping):
         raise WindlassError("test files by name need recipes by name: give one file for all, or one for each recipe")
-    files: dict[str, Any] = {"train": [str(train)]} if isinstance(train, str | Path) else {}
+    files: dict[str, Any] = {} if train is None else {"train": [str(train)]}
     if isinstance(dev, str | Path):
         files["dev"] = str(dev)
     overrides = [{"data": files}] if files else []
