@@ -12,6 +12,7 @@ import typer
 from windlass.commands import flags
 from windlass.commands.shared import MAX_NOTES, app, columns, say
 from windlass.core.errors import DataError, WindlassError
+from windlass.data.files import suffix
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
@@ -133,7 +134,7 @@ def _kind(file: str, over: dict[str, object]) -> str | None:
         if SOURCES[kind].holds(path):
             return kind
     options = data_options(dict(over))
-    if tables.suffix(file) in tables.ENDINGS or options.format != "auto":
+    if suffix(file) in tables.ENDINGS or options.format != "auto":
         chosen = [c for c in samples(file, options) if options.source in (None, c.name, c.number)]
     else:
         texts = [text.strip() for _, text in lines(file, Findings(), options.encoding)]
@@ -161,7 +162,7 @@ def _with_column(file: str, side: SourceSide, recipe: Recipe) -> DataOptions:
     from windlass.data.recognise_file import samples
 
     options = recipe.data
-    if options.source is not None or Path(file).is_dir() or tables.suffix(file) not in tables.ENDINGS:
+    if options.source is not None or Path(file).is_dir() or suffix(file) not in tables.ENDINGS:
         return options
     kind = side.options.kind
     found = [c for c in samples(file, options) if c.files == kind] or [

@@ -14,11 +14,14 @@ from windlass.commands.shared import data_options
 from windlass.core.errors import DataError, nearest
 from windlass.data import folders, tables
 from windlass.data.column_groups import columns_of
+from windlass.data.delimited import Numbered, delimited
 from windlass.data.examples import Value
-from windlass.data.files import NAME_ENCODING, STDIN, is_empty, lines, repaired, stdin_lines, undecoded
+from windlass.data.files import NAME_ENCODING, STDIN, is_empty, lines, repaired, stdin_lines, suffix, undecoded
 from windlass.data.findings import Finding, Findings
+from windlass.data.keyed import of_objects
 from windlass.data.objects import first_object, objects
 from windlass.data.readers import DataOptions, in_its_encoding
+from windlass.data.sheets import MISSING, Column, Given, Sheet
 from windlass.data.sides import CellError, SourceSide
 from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
 
@@ -116,7 +119,7 @@ def read_files(
     note: Note,
     strip: bool = True,
     other: str | None = None,
-    stdin: tables.Numbered | None = None,
+    stdin: Numbered | None = None,
 ) -> Iterator[Input]:
     """Yield the inputs of several files, each of them one input, a table or lines; of a folder, all inputs in it.
 
@@ -141,7 +144,7 @@ def read_files(
 
 def _is_input(path: Path, side: SourceSide, options: DataOptions) -> bool:
     """Whether a file is an input itself, by its name or, if that tells nothing, by its bytes."""
-    if options.format != "auto" or tables.suffix(str(path)) in tables.ENDINGS:
+    if options.format != "auto" or suffix(str(path)) in tables.ENDINGS:
         return False
     if side.holds(path):
         return True
@@ -160,7 +163,7 @@ def read_inputs(
     note: Note,
     strip: bool = True,
     other: str | None = None,
-    stdin: tables.Numbered | None = None,
+    stdin: Numbered | None = None,
 ) -> Iterator[Input]:
     """Yield the inputs of a file, or of stdin for "-"; whatever had to be repaired is noted.
 
@@ -177,11 +180,11 @@ def read_inputs(
     >>> [item.value for item in read_inputs(str(path), side, options, (), print)]
     ['what fun', 'what a bore']
     """
-    wanted: dict[str, tables.Column] = {"source": options.source or 1}
+    wanted: dict[str, Column] = {"source": options.source or 1}
     if side.texts > 1:
         wanted["second"] = options.second or 2
-    rows: Iterator[tables.Given] | None = None
-    numbered: tables.Numbered = iter(())
+    rows: Iterator[Given] | None = None
+    numbered: Numbered = iter(())
     if file == STDIN and options.format not in ("parquet", "labelled"):
         given = stdin or stdin_lines(options.encoding, other, note)
         numbered, rows = _from_stdin(given, options, wanted, asked, note)
@@ -189,7 +192,7 @@ def read_inputs(
         note(f"{file}: the file is empty: there is nothing to predict")
     else:
         options = in_its_encoding(file, options, other, note)
-        if asked or tables.suffix(file) in tables.ENDINGS or _tabbed(file, options):
+        if asked or suffix(file) in tables.ENDINGS or _tabbed(file, options):
             rows = _from_table(file, options, wanted, asked, note)
         else:
             numbered = lines(file, Findings(), options.encoding)
@@ -214,12 +217,12 @@ def read_inputs(
             yield _input(line, text, side.from_line, side, folder, where)
 
 
-def _wrong(cells: dict[str, object] | Finding, wanted: Mapping[str, tables.Column]) -> str | None:
+def _wrong(cells: dict[str, object] | Finding, wanted: Mapping[str, Column]) -> str | None:
     """What makes a row unusable; a blank line is a blank input."""
     if isinstance(cells, Finding):
         hint = f"; {NAME_ENCODING}" if cells.kind == "invalid UTF-8" else ""
         return None if cells.kind == "blank" else f"{cells.what}{hint}"
-    missing = [column for part, column in wanted.items() if cells.get(part, tables.MISSING) is tables.MISSING]
+    missing = [column for part, column in wanted.items() if cells.get(part, MISSING) is MISSING]
     return f"no column {missing[0]!r} in this row" if missing else None
 
 
@@ -247,8 +250,8 @@ def _plain(cell: object) -> object:
 
 
 def _from_table(
-    file: str, options: DataOptions, wanted: dict[str, tables.Column], asked: Collection[str], note: Note
-) -> Iterator[tables.Given]:
+    file: str, options: DataOptions, wanted: dict[str, Column], asked: Collection[str], note: Note
+) -> Iterator[Given]:
     """The source cells of the rows of a table."""
     options = options.model_copy(update={"source": None, "second": None})
     sheet = tables.sheet(file, options, Findings())
@@ -266,7 +269,7 @@ def _from_table(
     return sheet.rows(wanted)
 
 
-def _check_columns(file: str, sheet: tables.Sheet, wanted: dict[str, tables.Column]) -> None:
+def _check_columns(file: str, sheet: Sheet, wanted: dict[str, Column]) -> None:
     for column in (column for chosen in wanted.values() for column in columns_of(chosen, sheet.names)):
         if sheet.names is None and isinstance(column, str):
             raise DataError(f"{file}: no header, so no column is called {column!r}: choose a number by --source")
@@ -288,12 +291,12 @@ def _tabbed(file: str, options: DataOptions) -> bool:
 
 
 def _from_stdin(
-    numbered: tables.Numbered,
+    numbered: Numbered,
     options: DataOptions,
-    wanted: dict[str, tables.Column],
+    wanted: dict[str, Column],
     asked: Collection[str],
     note: Note,
-) -> tuple[tables.Numbered, Iterator[tables.Given] | None]:
+) -> tuple[Numbered, Iterator[Given] | None]:
     """Lines of text, or else rows of a table: what is not said is told by the first line, as the next may take long."""
     first = next(numbered, None)
     if first is None:
@@ -316,27 +319,27 @@ def _from_stdin(
         if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
             if not asked:
                 note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
-            return iter(()), tables.delimited("stdin", numbered, mark, names, headed=False).rows(wanted)
+            return iter(()), delimited("stdin", numbered, mark, names, headed=False).rows(wanted)
     if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
         return every, None
     if by_name and asked:
         raise DataError(f"stdin:1: no column is called {by_name[0]!r}: choose its number by --source")
     if not asked:
         note("stdin: lines have columns, of which one is read as input; else: --source, --format")
-    sheet = tables.delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False)
+    sheet = delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False)
     unnamed = {part: 1 if _named([column], None) else column for part, column in wanted.items()}
     return iter(()), sheet.rows(unnamed)
 
 
-def _from_objects(numbered: tables.Numbered, wanted: dict[str, tables.Column]) -> Iterator[tables.Given]:
+def _from_objects(numbered: Numbered, wanted: dict[str, Column]) -> Iterator[Given]:
     """The cells of JSON objects, as soon as each has come; the first names the columns."""
     every = objects("stdin", numbered)
     for line, value in every:
         if not isinstance(value, Finding):
-            yield from tables.of_objects("stdin", chain([(line, value)], every), list(value), []).rows(wanted)
+            yield from of_objects("stdin", chain([(line, value)], every), list(value), []).rows(wanted)
             return
         yield line, value
 
 
-def _named(columns: list[tables.Column], names: Sequence[str] | None) -> list[str]:
+def _named(columns: list[Column], names: Sequence[str] | None) -> list[str]:
     return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]

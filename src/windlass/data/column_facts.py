@@ -13,7 +13,7 @@ from windlass.data.findings import Finding, Findings
 from windlass.data.readers import DataOptions, DataPath
 from windlass.data.recognise import likeliest
 from windlass.data.recognise_file import samples
-from windlass.data.tables import Column
+from windlass.data.sheets import Column
 
 _HOLDS = {
     "nothing": "hardly anything",

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from windlass.data.examples import as_text
+from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import ID_NAMES, OTHER_NAMES, TARGET_NAMES, is_number, plain_name
-from windlass.data.tables import MISSING, Column
 from windlass.media.in_memory import is_picture
 
 FEW = 10

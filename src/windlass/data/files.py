@@ -37,6 +37,16 @@ _FOREIGN = {
 }
 
 
+def suffix(name: str) -> str:
+    """The ending of a file's name, without that of gzip.
+
+    >>> suffix("pairs.TSV.gz")
+    '.tsv'
+    """
+    found = [s.lower() for s in Path(name).suffixes if s.lower() != ".gz"]
+    return found[-1] if found else ""
+
+
 def existing(path: str | Path) -> Path:
     """Return the path of a file that is there, or say which file of the folder has the nearest name.
 

@@ -20,8 +20,9 @@ from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
 from windlass.data import conll, folders, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Value, as_text
-from windlass.data.files import STDIN, check_encoding, other_encoding, told_encoding, undecoded
+from windlass.data.files import STDIN, check_encoding, other_encoding, suffix, told_encoding, undecoded
 from windlass.data.findings import Action, Finding, Findings, tally
+from windlass.data.sheets import MISSING
 from windlass.data.sides import CellError, SideOptions, SourceSide, TargetSide
 from windlass.data.sniff import SEPARATORS
 from windlass.data.store import Keep
@@ -212,7 +213,7 @@ class _ExampleMaker:
         """A cell without stray spaces and, unless they mean something, without line breaks."""
         if isinstance(cell, str):
             return self._text(cell, column, line, multiline)
-        if cell is tables.MISSING:
+        if cell is MISSING:
             asked = getattr(self.options, column.split()[0])
             raise _SkippedError(column, "missing column", f"no {column} column{f' ({asked!r})' if asked else ''}")
         if isinstance(cell, list):
@@ -255,7 +256,7 @@ class _ExampleMaker:
     def _alignment(self, value: object) -> Alignment | None:
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-        if value is tables.MISSING:
+        if value is MISSING:
             raise _SkippedError("alignment", "missing column", f"no alignment column ({self.options.alignment!r})")
         if isinstance(value, list):  # jsonl: [[0, 0], [1, 2]]
             value = " ".join("-".join(map(str, p)) if isinstance(p, list) else str(p) for p in value)
@@ -343,7 +344,7 @@ def _nothing_usable(entries: list[Finding], format: str, name: str, sides: SideO
     if {f.kind for f in skipped} - {"blank"} == {"missing column"}:
         separators = {"tsv": "tabs", "csv": "commas"}
         texts = sides.source_side.textual and sides.target_side.written
-        if format in separators and texts and tables.suffix(name) not in tables.ENDINGS:
+        if format in separators and texts and suffix(name) not in tables.ENDINGS:
             hint = f"; give texts in two files with a comma and no space between: {_parallel(name)}"
         elif format in separators:
             hint = f"; columns of a {format} are separated by {separators[format]}: check the format"

@@ -29,9 +29,9 @@ from windlass.data.recognise_source import (
     only,
     unclear,
 )
+from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import PHONEME_NAMES, SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number, plain_name
-from windlass.data.tables import MISSING, Column
 
 _PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
 LONG = 150

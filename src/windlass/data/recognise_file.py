@@ -14,11 +14,13 @@ from windlass.core.errors import DataError
 from windlass.data import conll, folders, tables, treebank
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample, Recognised
-from windlass.data.files import lines
+from windlass.data.delimited import FASTTEXT
+from windlass.data.files import lines, suffix
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, DataPath
 from windlass.data.recognise import columns_for, recognise
 from windlass.data.recognise_source import FILE_TASKS
+from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES, SideOptions
 from windlass.data.sniff import SAMPLE, find_separator
 
@@ -26,7 +28,7 @@ TURNS = ("turns", "dialog", "dialogue", "conversation", "messages", "utterances"
 """Keys of the turns of a dialog."""
 MOST_COLUMNS = 1000
 """Columns of a table that are looked at to recognise its task."""
-IN_ORDER: tuple[tuple[tables.Column, ...], ...] = ((), (1, 2), (1, 2, 3))
+IN_ORDER: tuple[tuple[Column, ...], ...] = ((), (1, 2), (1, 2, 3))
 """The columns of a table without names, where nothing was chosen."""
 _TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
 
@@ -52,7 +54,7 @@ def samples(path: DataPath, options: DataOptions, found: Findings | None = None)
             f"{paths[0]}: {len(names):,} columns are too many to tell what they hold: check the separator, or name "
             "--task, --source and --target"
         )
-    columns: dict[str, tables.Column] = {str(number): number for number in range(1, len(names) + 1)}
+    columns: dict[str, Column] = {str(number): number for number in range(1, len(names) + 1)}
     if sheet.format == "labelled":
         columns = {"source": 1, "target": 2}
     rows = [cells for _, cells in islice(sheet.read(columns), SAMPLE)]
@@ -78,12 +80,12 @@ def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
     name = paths[0]
     if len(paths) > 1:
         return replace(recognise(samples(path, options), ",".join(paths)), data={})
-    suffix = tables.suffix(name)
+    ending = suffix(name)
     if options.format in ("conll", "conllu") or (options.format == "auto" and conll.form(name, "auto", SideOptions())):
         return Recognised("tag", {}, "it has a word and its tag a line")
     if treebank.is_treebank(name, options.format):
         return Recognised("parse", {}, "it holds trees in brackets", ("unparse",))
-    if options.format == "auto" and suffix not in tables.ENDINGS:
+    if options.format == "auto" and ending not in tables.ENDINGS:
         found = _recognise_text([line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)])
         if found is not None:
             return found
@@ -92,12 +94,12 @@ def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
     columns = samples(path, options)
     if (turns := _turns(columns)) is not None:
         return Recognised("reply", {"source": turns.column}, f"{turns.called} holds the turns of dialogs")
-    if suffix in (".tsv", ".tab") and _ragged(columns):
+    if ending in (".tsv", ".tab") and _ragged(columns):
         return Recognised("reply", {}, "its lines have as many columns as a dialog has turns", ("text",))
     return recognise(columns, name, chosen(options))
 
 
-def chosen(options: DataOptions) -> dict[str, tables.Column]:
+def chosen(options: DataOptions) -> dict[str, Column]:
     """Return the columns that a user has chosen.
 
     >>> chosen(DataOptions(target="ipa"))
@@ -107,7 +109,7 @@ def chosen(options: DataOptions) -> dict[str, tables.Column]:
     return {part: column for part, column in columns.items() if column is not None}
 
 
-def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, target: str) -> dict[str, tables.Column]:
+def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, target: str) -> dict[str, Column]:
     """Return the columns of a table for a task that is known; none where the file has no columns to choose.
 
     >>> known_columns("a.conllu", DataOptions(), SideOptions(source="words", target="tags"), "tags")
@@ -127,9 +129,7 @@ def _is_table(path: DataPath, options: DataOptions) -> bool:
     return not (len(paths) > 1 or other or treebank.is_treebank(paths[0], options.format))
 
 
-def columns_there(
-    path: DataPath, options: DataOptions, sides: SideOptions, columns: Mapping[str, tables.Column]
-) -> bool:
+def columns_there(path: DataPath, options: DataOptions, sides: SideOptions, columns: Mapping[str, Column]) -> bool:
     """Whether a file has some columns, and they are of use: a file of another form has none to choose.
 
     >>> columns_there("a.en,a.de", DataOptions(), SideOptions(), {"source": 2})
@@ -146,7 +146,7 @@ def columns_there(
     return has_columns(columns, sheet.names, sheet.width)
 
 
-def has_columns(columns: Mapping[str, tables.Column], names: Sequence[str] | None, width: int) -> bool:
+def has_columns(columns: Mapping[str, Column], names: Sequence[str] | None, width: int) -> bool:
     """Whether a table of some names, or of some width, has all columns.
 
     >>> has_columns({"source": "word"}, ["word", "ipa"], 2), has_columns({"source": 3}, None, 2)
@@ -189,11 +189,11 @@ def _recognise_text(texts: Sequence[str]) -> Recognised | None:
         raise DataError("there is nothing in it but blank lines; give a file with at least one example")
     if tables.begins_json(filled[0]):
         return None
-    labelled = [text for text in filled if tables.FASTTEXT in text]
+    labelled = [text for text in filled if FASTTEXT in text]
     if len(labelled) > 0.9 * len(filled):
-        several = any(text.count(tables.FASTTEXT) > 1 for text in labelled)
+        several = any(text.count(FASTTEXT) > 1 for text in labelled)
         task = "multilabel" if several else "classify"
-        return Recognised(task, {"format": "labelled"}, f"its lines begin with {tables.FASTTEXT}")
+        return Recognised(task, {"format": "labelled"}, f"its lines begin with {FASTTEXT}")
     whole = "".join(filled)
     if sum(map(bool, map(_TREE.match, filled))) and filled[0].lstrip().startswith("("):
         balance = abs(whole.count("(") - whole.count(")"))
@@ -237,6 +237,6 @@ def _ragged(columns: Sequence[ColumnSample]) -> bool:
     """Whether rows end at different columns, as dialogs do that have a turn a column."""
     if len(columns) < 4 or not columns[0].cells:
         return False
-    filled = [sum(c is not tables.MISSING for c in row) for row in zip(*(c.cells for c in columns), strict=True)]
+    filled = [sum(c is not MISSING for c in row) for row in zip(*(c.cells for c in columns), strict=True)]
     _, most = Counter(filled).most_common(1)[0]
     return most < 0.8 * len(filled)

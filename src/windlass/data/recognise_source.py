@@ -10,9 +10,9 @@ from windlass.core.errors import DataError
 from windlass.core.wording import counted
 from windlass.data.column_groups import group, joined
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numbers
+from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
-from windlass.data.tables import MISSING, Column
 
 QUESTION_NAMES = ("question", "query")
 """Columns of questions about pictures."""

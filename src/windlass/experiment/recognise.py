@@ -11,11 +11,13 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Gives
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
+from windlass.data.files import suffix
 from windlass.data.frames import Frame
 from windlass.data.recognise import recognise
 from windlass.data.recognise_file import IN_ORDER, chosen, columns_there, has_columns, known_columns, recognise_file
+from windlass.data.sheets import Column
 from windlass.data.sniff import SAMPLE
-from windlass.data.tables import ENDINGS, Column, has_header, suffix
+from windlass.data.tables import ENDINGS, has_header
 from windlass.experiment.data import in_python, sides_of
 from windlass.recipe import Recipe, compose, merge, parse, recompose
 from windlass.tasks import TASKS
