@@ -16,7 +16,7 @@ from windlass.core.errors import DataError, visible
 from windlass.core.serialise import read_json
 from windlass.data import conll, treebank
 from windlass.data.examples import frozen
-from windlass.data.files import existing
+from windlass.data.files import existing, lines
 from windlass.data.findings import Finding, Findings
 from windlass.data.readers import DataOptions, read
 from windlass.data.recognise_file import recognise_file
@@ -165,3 +165,32 @@ def test_a_named_pipe_is_told_to_come_as_stdin(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="a pipe can be read only once; read it as stdin: name -"):
         existing(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "said"),
+    [
+        ("café\tkafe\n".encode(), "cp1252", "valid UTF-8; 'café' becomes 'cafÃ©'"),
+        ("café\tkafe\n".encode("utf-8-sig"), "cp1252", "begins with the byte-order mark of UTF-8"),
+        ("café\tkafe\n".encode("utf-16"), "cp1252", "begins with the byte-order mark of utf-16"),
+        (b"abcd\tabcd\n", "utf-16-le", "valid UTF-8; 'abcd' becomes"),
+        ("café\tkafe\n".encode("cp1252"), "cp1252", None),
+        ("café\tkafe\n".encode("utf-16-le"), "utf-16-le", None),
+        (b"cafe\tkafe\n", "cp1252", None),
+        ("犬\tinu\n".encode("iso2022_jp"), "iso2022_jp", None),
+    ],
+)
+def test_a_wrong_encoding_that_is_asked_for_is_told(tmp_path: Path, content: bytes, encoding: str, said: str | None):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(content)
+    found = Findings()
+    list(lines(path, found, encoding))
+    told = [f.what for f in found.entries if f.kind == "encoding"]
+    assert [said in what for what in told] == ([] if said is None else [True])
+    assert not told or told[0].startswith(f"read as {encoding}, but ")
+
+
+def test_stdin_is_called_by_its_name() -> None:
+    assert str(Finding("-", 3, "blank", "the line is blank", "skipped")).startswith("stdin:3: ")
+    assert str(DataError("-: task text, as column 2 holds texts")).startswith("stdin: task")
+    assert str(DataError("--source: no such column")).startswith("--source")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from windlass.core.errors import RecipeError, WindlassError, short, visible
+from windlass.core.errors import RecipeError, WindlassError, as_message, short
 
 if TYPE_CHECKING:
     from windlass.bundle import Bundle
@@ -60,7 +60,7 @@ def say(text: str) -> None:
     done
     """
     if text:
-        print(visible(text), file=sys.stderr)
+        print(as_message(text), file=sys.stderr)
 
 
 def columns(

@@ -10,6 +10,7 @@ from reprlib import Repr
 from typing import TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line ends; half characters
+_STDIN = re.compile(r"^-(?=:[\d ])")
 _CLIPPED = Repr()
 _CLIPPED.maxstring = _CLIPPED.maxother = _CLIPPED.maxlong = 60
 _LONG = re.compile(r"\S{400,}")
@@ -34,6 +35,15 @@ def visible(text: str, stream: TextIO | None = None) -> str:
     return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
+def as_message(text: str) -> str:
+    """Write a message so that it can be shown: visible, and with stdin, which is the file `-`, by its name.
+
+    >>> as_message("-:31: no target column"), as_message("a-b: no such task")
+    ('stdin:31: no target column', 'a-b: no such task')
+    """
+    return _STDIN.sub("stdin", visible(text))
+
+
 def short(value: object) -> str:
     """A value as Python writes it, cut to about 60 characters.
 
@@ -55,7 +65,7 @@ class WindlassError(Exception):
     """
 
     def __str__(self) -> str:
-        line = visible(super().__str__()).replace("\n", "\\n")
+        line = as_message(super().__str__()).replace("\n", "\\n")
         line = _LONG.sub(lambda match: f"{match.group()[:60]}...", line)
         return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 

@@ -158,6 +158,23 @@ def _refuse_other_encoding(path: str | Path, head: bytes) -> None:
     )
 
 
+def _wrong_encoding(head: bytes, encoding: str) -> str | None:
+    """Say why a file is hardly in the encoding that was asked for, which is not UTF-8."""
+    wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+    for mark, marked in ({BOM: "UTF-8"} | ({} if wide else _MARKS)).items():
+        if head.startswith(mark):
+            return f"read as {encoding}, but begins with the byte-order mark of {marked}; leave the encoding out"
+    if b"\0" in head or (head.isascii() and not wide):
+        return None
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return None
+    word = next((word for word in text.split() if wide or not word.isascii()), "")
+    becomes = word.encode().decode(encoding, "replace")
+    return f"read as {encoding}, but valid UTF-8; {short(word)} becomes {short(becomes)}: leave the encoding out"
+
+
 def is_empty(path: str | Path) -> bool:
     """Whether there is nothing in a file, unpacked if it is gzip.
 
@@ -248,6 +265,8 @@ def lines(path: str | Path, found: Findings, encoding: str | None = None) -> Ite
         encoding = encoding or _encoding(path, head)
         if plain := codecs.lookup(encoding).name == "utf-8":
             _refuse_other_encoding(path, head)
+        elif wrong := _wrong_encoding(head, encoding):
+            found.add(Finding(name, 0, "encoding", wrong, "kept"))
         first_crlf = crlf = 0
         for number, raw in enumerate(stream if plain else _as_utf8(name, stream, encoding), 1):
             if number == 1 and raw.startswith(BOM):

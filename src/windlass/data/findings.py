@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from windlass.core.errors import DataError, visible
+from windlass.core.errors import DataError, as_message
 
 Action = Literal["skipped", "kept", "mended", "refused"]
 
@@ -31,7 +31,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return visible(f"{place}: {self.what} -> {self.action}")
+        return as_message(f"{place}: {self.what} -> {self.action}")
 
 
 def blank_line(file: str, line: int) -> Finding:

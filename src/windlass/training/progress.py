@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, track
 
-from windlass.core.errors import visible
+from windlass.core.errors import as_message
 from windlass.core.wording import counted
 from windlass.metrics.likelihood import format_metric
 from windlass.training.observe import FitResult, MetricsRow, Observer, RunPlan, Step
@@ -136,4 +136,4 @@ class RichProgress(Observer):
     def note(self, text: str) -> None:
         """Print a note."""
         # soft_wrap: no line breaks in a log, whatever width rich assumes
-        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(as_message(text), markup=False, highlight=False, soft_wrap=True)
