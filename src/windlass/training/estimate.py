@@ -208,17 +208,19 @@ def choose_processes(
 
 
 def _speedup(model: nn.Module, loader: BatchLoader, folder: Path, count: int, seed: int) -> float:
-    """Time a few batches with one process and with several, in turns; the first batch only warms up."""
+    """Time a few batches with one process and with several, in turns: the median ratio. The first batch warms up."""
     numbers = _probe_batches(loader.batches(0))
     batches = [next(loader.epoch(0, start=n)) for n in (numbers[0], *numbers)]
-    seconds = {1: 0.0, count: 0.0}
+    ratios = []
     with _preserve(model), gradient_workers(model, folder, count, seed) as data_parallel:
         model.train()
-        for n, batch in enumerate(batches):
+        for batch in batches:
+            seconds = []
             for processes, compute_gradients in ((1, SingleProcess(model)), (count, data_parallel)):
                 torch.set_num_threads(count // processes)
                 began = time.perf_counter()
                 compute_gradients(batch, 0.0, 0)
-                seconds[processes] += time.perf_counter() - began if n else 0.0
+                seconds.append(time.perf_counter() - began)
+            ratios.append(seconds[0] / seconds[1])
         model.zero_grad(set_to_none=True)
-    return seconds[1] / seconds[count]
+    return median(ratios[1:])
