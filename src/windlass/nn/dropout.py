@@ -15,8 +15,8 @@ _LEVELS = 2**16
 def drop_mask(like: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """A mask of the dtype and device of `like`: 0 with probability p, to 16 bits, else 1/(1-p).
 
-    Drawing is what masks take time for on a CPU, where torch's `bernoulli_`, of which its dropout is made, is slow, and a
-    uniform number takes as long as four numbers of 16 bits.
+    On a CPU torch's `bernoulli_`, of which its dropout is made, is slow, and a uniform number takes as long as four
+    numbers of 16 bits.
 
     >>> mask = drop_mask(torch.zeros(1), (1000, 10), 0.2)
     >>> sorted({round(float(x), 2) for x in mask.flatten()})
