@@ -232,3 +232,14 @@ def test_leftovers_of_a_killed_run_are_swept(tmp_path: Path) -> None:
     save_definition(tmp_path, bundle.recipe, bundle.sides)
     assert not list(tmp_path.rglob("*.part"))
     assert load_weights(BUNDLES / "pronounce")
+
+
+def test_equal_contents_are_equal_bytes(tmp_path):
+    tensors = {name: torch.arange(n).float() for n, name in enumerate(("ä", "b/c", 'd"e'), 1)}
+    files = [tmp_path / f"{n}.safetensors" for n in range(12)]
+    for path in files:  # safetensors writes its metadata in any order
+        write_tensors(path, tensors, {"step": 3})
+    assert len({path.read_bytes() for path in files}) == 1
+    found, note = read_tensors(files[0])
+    assert note == {"step": 3}
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())

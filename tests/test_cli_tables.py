@@ -135,6 +135,9 @@ def test_a_model_knows_its_labels_with_decimals_and_without(tmp_path):
     both = windlass("train", train, test, "--from", tmp_path / "m", "--out", tmp_path / "o", *TINY[:2])
     assert "no new symbols" in both.err
     assert "forgets" not in both.err
+    same = f"{tmp_path}/../{tmp_path.name}/train.csv"
+    again = windlass("train", same, "--from", tmp_path / "o", "--out", tmp_path / "p", *TINY[:2])
+    assert f"give the earlier data, {test}, too" in again.err
 
 
 def test_the_doctor_shows_the_columns_where_training_would_refuse(tmp_path):

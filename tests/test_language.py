@@ -184,6 +184,7 @@ def test_what_is_for_a_language_model_alone_is_refused_elsewhere(settings, said)
     ("text", "said"),
     [
         ("search=beam", "no best text"),
+        ("search.length_factor=500", "set search.length_plus instead"),
         ("train.sampling=constant", "train.sampling has no use with train.chunk"),
         ("train.chunk=100000", "lower it"),
         ("model.decoder.context=attention", "there is no memory"),

@@ -238,3 +238,34 @@ def test_the_command_shows_all_of_it(tmp_path):
     assert "--target" in refused("explain", model, "keba", "--prefix", "b", "--target", "b", "--out", out)
     assert "never writes 'q'" in refused("explain", model, "keba", "--prefix", "q", "--out", out)
     assert "writes no text" in refused("explain", BUNDLES / "classify", "a", "--tree", "--out", out)
+
+
+def test_after_the_given_rows_a_model_attends_by_itself():
+    decoder = {"kind": "transformer", "heads": 2, "layers": 2, "size": 8, "embedding": {"kind": "learned", "size": 8}}
+    model, value = task_model("text", model={"decoder": decoder, "tie": "none"})
+    torch.manual_seed(1)
+    for p in model.model.parameters():
+        p.data.add_(0.4 * torch.randn_like(p))
+    given = [[1.0, *[0.0] * len(value)]]
+    found = with_attention(model, value, given, Greedy(length_factor=0, length_plus=4, block_ngrams=1))
+    assert found.attention[0] == tuple(given[0])
+    assert len(found.attention) > 1
+    assert all(row != tuple(given[0]) for row in found.attention[1:])
+
+
+@pytest.mark.parametrize("attention", [[1.0, 0.0, 0.0], [None], [[None] * 3], [["a", "b", "c"]]])
+def test_what_is_no_matrix_is_told_so(bundle, attention):
+    with pytest.raises(DataError, match="a list of rows of numbers"):
+        with_attention(bundle, "ab", attention)
+
+
+@pytest.mark.parametrize("name", ["empty.npy", "zip.npy", "deep.json"])
+def test_a_damaged_file_of_attention_is_told_so(tmp_path, name):
+    path = tmp_path / name
+    if name == "zip.npy":
+        np.savez(tmp_path / "a.npz", a=np.eye(2))
+        (tmp_path / "a.npz").rename(path)
+    else:
+        path.write_text("" if name == "empty.npy" else "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(DataError, match="no matrix of attention"):
+        read_matrix(path)

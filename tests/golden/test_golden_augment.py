@@ -12,6 +12,7 @@ import pytest
 
 from windlass.bundle import Bundle
 from windlass.core.errors import RecipeError
+from windlass.core.marks import EOS
 from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise, UnigramSampling
 from windlass.data.sides import Sides
 from windlass.data.tokenizer import Tokenizer
@@ -116,6 +117,7 @@ def test_an_epoch_is_drawn_anew_and_the_same_after_a_resume(kind, option):
     [
         ({"train.bpe_dropout": 0.1}, "tokens: bpe"),
         ({"train.unigram_sampling": 0.1}, "tokens: unigram"),
+        ({"train.unigram_sampling": 1e308}, "less than or equal to 1000"),
         ({"train.character_noise": 0.1, "source.tokens": "words"}, "characters or graphemes"),
         ({"train.character_noise": 0.1, "model.decoder.copying": True}, "copying"),
     ],
@@ -130,3 +132,35 @@ def test_an_example_without_changes_is_as_it_was():
     changed = Augmentation(1)(row, 0, 0)
     assert changed.source["source"].tolist() == row.source["source"].tolist()
     assert changed.target.dtype == row.target.dtype
+
+
+def test_noise_moves_no_mark():
+    noise = CharacterNoise(LETTERS, 0.99)
+    assert all(noise([4, EOS], Random(n))[-1] == EOS for n in range(100))
+
+
+LEARNED = {"size": 8, "heads": 2, "hidden": 8, "layers": 1, "positions": "learned"}
+
+
+@pytest.mark.parametrize(
+    ("longest", "model"),
+    [
+        (5, {"encoder": {"kind": "attention", "longest": 5} | LEARNED}),
+        (9, {"encoder": "prefix", "decoder": {"kind": "transformer", "context": "none", "longest": 9} | LEARNED}),
+    ],
+)
+def test_noise_makes_no_example_longer_than_its_learned_positions(longest, model):
+    whole = model["encoder"] == "prefix"
+    settings = {"vocabulary": "joint", "source.tokens": "characters", "train.character_noise": 0.5}
+    settings["model"] = {"tie": "none"} | model
+    recipe = compose("text", None, [override(key, value) for key, value in settings.items()])
+    data = as_data([("abcd", "abc"), ("dcba", "cba"), ("ab", "ba")] * 4, [], recipe)
+    bundle = Bundle.new(recipe, fit_sides(recipe, data.train))
+    loader = training_loader(bundle, data.train)
+    lengths = set()
+    for epoch in range(30):
+        for batch in loader.epoch(epoch):
+            lengths |= set((batch.inputs["source"].lengths + whole * batch.target.lengths).tolist())
+            bundle.model(batch)
+    assert max(lengths) == longest
+    assert len(lengths) > 3

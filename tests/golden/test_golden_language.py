@@ -12,6 +12,7 @@ import torch
 
 from windlass.baseline.ngram import KneserNey
 from windlass.baseline.window import WindowModel
+from windlass.core.errors import DataError
 from windlass.core.marks import BOS
 from windlass.core.records import Memory
 from windlass.inference.dynamic import CHUNK, DECAY, dynamic_logprobs
@@ -133,6 +134,15 @@ def test_an_ensemble_is_the_mean_of_probabilities():
         second.model.head.output.bias[5] += 2
     p, q, both = (token_logprobs(models, ["abcab"])[0][1].exp() for models in ([first], [second], [first, second]))
     assert torch.allclose(both, (p + q) / 2)
+
+
+def test_a_model_of_running_text_and_one_of_lines_are_no_ensemble():
+    running = tiny_lm()
+    of_lines = running.recipe.train.model_copy(update={"chunk": None})
+    lines = replace(running, recipe=running.recipe.model_copy(update={"train": of_lines}))
+    for both in ([running, lines], [lines, running]):
+        with pytest.raises(DataError, match="an ensemble is of models of running text, or of lines"):
+            text_metrics(both, ["abcab"])
 
 
 def test_dynamic_evaluation_scores_a_chunk_then_descends_by_rms_gradients_and_decays_to_the_trained_weights():

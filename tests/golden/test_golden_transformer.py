@@ -300,3 +300,22 @@ def test_rows_of_a_text_that_is_read_in_parts_end_at_the_last_position_and_their
 def decoder(prefix: str | None = None, **options) -> TransformerDecoder:
     settings = TransformerDecoder.Options(size=D, heads=H, hidden=12, **options)
     return drawn(TransformerDecoder(settings, V, 0 if options.get("context") == "none" else M, prefix=prefix))
+
+
+def test_attention_dropout_is_on_the_memory_too():
+    layer, x = CrossAttention(size=8, memory_size=6, heads=2, dropout=0.5), torch.randn(3, 5, 8)
+    prepared = layer.prepare(torch.randn(3, 7, 6))
+    for look in (True, False):
+        first, second = (layer.train()(x, prepared, None, look)[0] for _ in range(2))
+        assert not torch.allclose(first, second)
+        assert torch.equal(*(layer.eval()(x, prepared, None, look)[0] for _ in range(2)))
+
+
+@pytest.mark.parametrize("options", [Greedy, Beam])
+def test_the_length_limit_counts_what_follows_the_prefix(options):
+    head = drawn(TransformerDecoder(TransformerDecoder.Options(size=8, heads=2), vocabulary=10, memory_size=6))
+    memory = Memory(torch.randn(1, 5, 6).double(), torch.ones(1, 5) > 0, torch.randn(1, 6).double())
+    limited = options(length_factor=0, length_plus=2)
+    ((found,),) = search([Member(head, memory)], SearchRequest(limited, forbidden=(EOS,), prefix=(5, 6, 7)))
+    assert found.ids[:3] == (5, 6, 7)
+    assert len(found.ids) == 5

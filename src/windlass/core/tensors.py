@@ -64,7 +64,17 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, An
     """
     text = json.dumps(metadata, sort_keys=True)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    atomic_write(path, save(copies, {"note": text, "sha256": _digest(copies, text)}))
+    atomic_write(path, _ordered(save(copies, {"note": text, "sha256": _digest(copies, text)})))
+
+
+def _ordered(raw: bytes) -> bytes:
+    """A safetensors file with its metadata sorted, so that equal contents are equal bytes."""
+    start = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + raw[start:]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

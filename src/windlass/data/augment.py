@@ -178,7 +178,7 @@ class CharacterNoise:
 @final
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to the ids of sources and targets.
+    """What is done to the ids of sources and targets; an example that would no longer fit the model stays as it is.
 
     >>> example = Encoded({"source": np.array([5, 6])}, np.array([7]))
     >>> Augmentation(1, source=[lambda ids, chance: ids[::-1]])(example, 0, 0).source["source"].tolist()
@@ -188,6 +188,7 @@ class Augmentation:
     seed: int
     source: Sequence[Callable[[Sequence[int], Random], Sequence[int]]] = field(default_factory=list)
     target: Sequence[Callable[[Sequence[int], Random], Sequence[int]]] = field(default_factory=list)
+    fits: Callable[[Encoded], bool] = lambda example: True
 
     def __call__(self, example: Encoded, epoch: int, key: int) -> Encoded:
         """The example as an epoch has it."""
@@ -201,4 +202,5 @@ class Augmentation:
             for change in self.target:
                 written = list(change(written, chance))
             target = np.array(written, dtype=target.dtype)
-        return example._replace(source=example.source | {"source": np.array(ids, dtype=source.dtype)}, target=target)
+        changed = example._replace(source=example.source | {"source": np.array(ids, dtype=source.dtype)}, target=target)
+        return changed if self.fits(changed) else example

@@ -14,12 +14,18 @@ PREFIXES = "model.head search over prefixes"
 """The feature of a head whose search sums over the alignments of an output."""
 
 
+LENGTH_FACTOR = 2.0
+
+
 class _Search(Options):
     single: ClassVar[bool] = False  # it finds one output only
     streams: ClassVar[bool] = True  # its tokens can be returned one by one
 
     length_factor: float = Field(
-        2.0, ge=0, le=1000, description="an output has at most length_factor * source length + length_plus tokens"
+        LENGTH_FACTOR,
+        ge=0,
+        le=1000,
+        description="an output has at most length_factor * source length + length_plus tokens",
     )
     length_plus: int = Field(20, ge=1, le=1_000_000, description="see length_factor")
     block_ngrams: int = Field(0, ge=0, description="never repeat an n-gram of this length; 0: no limit")
@@ -39,6 +45,10 @@ class _Search(Options):
         if not self.unknown:
             yield Refuses(
                 "source nothing", f"{at}.unknown: a language model never writes the unknown mark: leave it out"
+            )
+        if self.length_factor not in (0, LENGTH_FACTOR):
+            yield Refuses(
+                "source nothing", f"{at}.length_factor: a language model has no source: set {at}.length_plus instead"
             )
         if self.block_ngrams:
             yield Refuses(

@@ -14,6 +14,7 @@ from windlass.bundle import Bundle
 from windlass.core.errors import DataError
 from windlass.core.wording import counted
 from windlass.data.augment import Augmentation, BpeDropout, CharacterNoise, Recut, UnigramSampling
+from windlass.data.encoded import Encoded
 from windlass.data.examples import Example
 from windlass.data.loader import Loader
 from windlass.data.running import Running, joined_ids
@@ -23,6 +24,7 @@ from windlass.data.tokenizer import Tokenizer
 from windlass.experiment.auto import scale_training
 from windlass.experiment.data import sides_of
 from windlass.nn.embedding import Embedding, Vectors, words_of
+from windlass.nn.positions import LearnedPositions
 from windlass.recipe import Recipe
 from windlass.training.finetune import Note
 
@@ -107,7 +109,12 @@ def _augmentation(bundle: Bundle) -> Augmentation | None:
             changes.append(BpeDropout(vocabulary, options.bpe_dropout))
         if vocabulary is not None and options.unigram_sampling and kind == "unigram":
             changes.append(UnigramSampling(vocabulary, options.unigram_sampling))
-    return Augmentation(bundle.recipe.seed, source, target) if source or target else None
+    positions = [part for part in bundle.model.modules() if isinstance(part, LearnedPositions)]
+
+    def fits(example: Encoded) -> bool:
+        return all(part.fits(*sides.costs(example)) for part in positions)
+
+    return Augmentation(bundle.recipe.seed, source, target, fits) if source or target else None
 
 
 def scaled_loader(bundle: Bundle, train: Sequence[Example], note: Note) -> tuple[Bundle, Loader | Running]:

@@ -81,7 +81,7 @@ def with_attention(bundle: Bundle, text: Value, attention: Matrix, search: Searc
     if not attentions:
         raise WindlassError("this model has no attention to replace: only a decoder with context: attention has")
     names = explain(bundle, text, None, search).places.names
-    weights = torch.tensor([list(row) for row in _checked(attention, names)])
+    weights = torch.tensor(_checked(attention, names))
     with imposed(attentions, weights):
         return predict([bundle], [text], search)[0]
 
@@ -117,9 +117,13 @@ def imposed(attentions: Sequence[MemoryAttention], weights: Tensor) -> Iterator[
         yield
 
 
-def _checked(attention: Matrix, names: Sequence[str]) -> Matrix:
+def _checked(given: Matrix, names: Sequence[str]) -> Matrix:
     """The rows, if they are distributions over the places of an input."""
-    if not len(attention):
+    try:
+        attention = [[float(weight) for weight in row] for row in given]
+    except (TypeError, ValueError):
+        raise DataError("attention is a list of rows of numbers, a row for every output token") from None
+    if not attention:
         raise DataError("the given attention has no rows: give one for every output token")
     for n, row in enumerate(attention, 1):
         if len(row) != len(names):
@@ -156,7 +160,7 @@ def read_matrix(path: Path) -> Matrix:
         return [[float(number) for number in row] for row in matrix]
     except OSError as error:
         raise DataError(f"{path}: cannot read it: {error.strerror}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, EOFError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: this is no matrix of attention: {error}") from None
 
 

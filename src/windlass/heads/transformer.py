@@ -23,7 +23,7 @@ from windlass.nn.embedding import Embedding, EmbeddingOptions, Learned
 from windlass.nn.fast.interface import laid_out
 from windlass.nn.fast.packed import pack_linear_layers
 from windlass.nn.linear import Linear
-from windlass.nn.positions import LearnedPositions, Rotation, sinusoids_at
+from windlass.nn.positions import LearnedPositions, Positioned, Rotation, sinusoids_at
 from windlass.nn.selfattention import TransformerOptions
 from windlass.nn.transformer import Cache, CrossAttention, DecoderLayer
 
@@ -156,7 +156,7 @@ class TransformerDecoder(TextHead):
         self.fit = Linear(width, size, bias=False) if width != size else nn.Identity()
         self.positions: LearnedPositions | None = None
         if options.positions == "learned":
-            what = "target" if prefix is None else "source with its target"
+            what: Positioned = "target" if prefix is None else "source with its target"
             self.positions = LearnedPositions(options.longest or 512, size, what, "model.decoder")
         seen = memory_size if options.context == "attention" else 0
         self.layers: list[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]

@@ -96,6 +96,10 @@ def token_logprobs(
     tokenizer = bundles[0].sides.tokenizer
     if any(b.sides.tokenizer != tokenizer for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
+    if len({b.recipe.train.chunk is None for b in bundles}) > 1:
+        raise DataError(
+            "an ensemble is of models of running text, or of lines (train.chunk: null): leave out one or the other"
+        )
     running = bundles[0].recipe.train.chunk is not None
     encoded = encode_texts(bundles[0].sides, texts, running)
     if running:

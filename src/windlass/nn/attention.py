@@ -367,8 +367,8 @@ class Attention(MemoryAttention):
 def spread(row: Tensor, real: Tensor | None) -> Tensor:
     """Weights of the real places of one sentence as weights of all places (S,); `real` is (1, S), or None if all are.
 
-    >>> spread(torch.tensor([0.25, 0.75]), torch.tensor([[True, True, False]])).tolist()
-    [0.25, 0.75, 0.0]
+    >>> spread(torch.tensor([0.25, 0.75]), torch.tensor([[True, False, True]])).tolist()
+    [0.25, 0.0, 0.75]
     """
     if real is None:
         return row

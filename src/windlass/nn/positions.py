@@ -4,7 +4,7 @@ keys."""
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,10 @@ def sinusoids(places: int, size: int, like: Tensor) -> Tensor:
     return sinusoids_at(torch.arange(places, device=like.device), size, like)
 
 
+Positioned = Literal["source", "target", "source with its target"]
+"""What has positions."""
+
+
 class LearnedPositions(nn.Module):
     """Learned positions, up to a longest sequence.
 
@@ -46,7 +50,7 @@ class LearnedPositions(nn.Module):
     torch.Size([3, 4])
     """
 
-    def __init__(self, longest: int, size: int, what: str = "source", part: str = "model.encoder"):
+    def __init__(self, longest: int, size: int, what: Positioned = "source", part: str = "model.encoder"):
         super().__init__()
         self.table = nn.Parameter(torch.randn(longest, size) * 0.1)
         self.what, self.part = what, part
@@ -65,6 +69,11 @@ class LearnedPositions(nn.Module):
             used = places if real is None else places.expand(real.shape)[real]
             self.check(int(used.max()) + 1 if used.numel() else 0)
         return self.table[places.clamp(max=self.table.size(0) - 1)]
+
+    def fits(self, source: int, target: int) -> bool:
+        """Whether there is a position for every token of a source and a target of these lengths."""
+        places = {"source": source, "target": target, "source with its target": source + target}
+        return places[self.what] <= self.table.size(0)
 
     def check(self, places: int) -> None:
         """Refuse a sequence that has more places."""

@@ -211,6 +211,7 @@ class TrainOptions(Options):
     unigram_sampling: float | None = Field(
         None,
         gt=0,
+        le=1000,
         description="draw the subwords of unigram anew in every epoch, by their probability to this power (Kudo 2018)",
     )
     character_noise: float = Field(

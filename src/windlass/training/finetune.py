@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -52,9 +53,10 @@ def extend_bundle(base: Bundle, recipe: Recipe, train: Sequence[Example], note: 
         if new
     ]
     note(f"new symbols: {'; '.join(new_symbols)}" if new_symbols else "no new symbols: the vocabulary is unchanged")
-    earlier = base.recipe.data.train
-    if not {*earlier} & {*recipe.data.train}:
-        named = f", {', '.join(earlier[:3])}{' ...' if len(earlier) > 3 else ''}," if earlier else ""
+    earlier, now = base.recipe.data.train, {Path(path).resolve() for path in recipe.data.train}
+    gone = [path for path in earlier if Path(path).resolve() not in now]
+    if gone or not earlier:
+        named = f", {', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''}," if gone else ""
         note(
             "a model forgets some of what it learned from data that it no longer sees: to keep it, give the earlier "
             f"data{named} too"
