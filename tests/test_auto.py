@@ -45,6 +45,11 @@ def test_tokens_fit_the_data(pairs, source, target):
     assert said[0] == "picked from the data:"
 
 
+def test_a_head_without_a_decoder_gets_no_size_for_one():
+    recipe, _ = picked(LETTERS, "model.head=ctc")
+    assert (recipe.model.head.kind, recipe.model.decoder, recipe.model.encoder.size) == ("ctc", None, 128)
+
+
 def test_few_sentences_are_not_cut_into_pieces():
     assert picked(SENTENCES[:100])[0].source.tokens.kind == "characters"
 

@@ -17,6 +17,7 @@ import yaml
 
 from command import TINY, refused, windlass
 from windlass.bundle import load_definition, load_weights
+from windlass.core.errors import DataError, RecipeError
 from windlass.experiment.recognise import compose_for
 from windlass.recipe import setting
 
@@ -331,7 +332,7 @@ def test_ctrl_c_anywhere_is_one_line(tiny_data, tmp_path, monkeypatch):
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("own", ["model.decoder.size=8", "target.tokens=words", "model.decoder.cell=gru"])
+@pytest.mark.parametrize("own", ["model.decoder.size=8", "target.tokens=words", "model.decoder=transformer"])
 def test_running_text_is_recognised_whatever_options_are_set(tmp_path: Path, own: str):
     lines = [f"{chr(97 + n % 26)}{n} goes the tale of a {n} year old king" for n in range(200)]
     (tmp_path / "play.txt").write_text("\n".join(lines))
@@ -339,6 +340,15 @@ def test_running_text_is_recognised_whatever_options_are_set(tmp_path: Path, own
     assert "task lm" in ran.err
     composed = compose_for(None, None, [{"data": {"train": [str(tmp_path / "play.txt")]}}, setting(own)], print)
     assert composed.task == "lm"
+
+
+def test_what_a_file_can_only_be_is_not_changed_by_options_and_a_missing_file_comes_first(tmp_path: Path):
+    (tmp_path / "a.conllu").write_text("".join(f"{n}\tdog{n}\t_\tNOUN" + "\t_" * 6 + "\n\n" for n in range(9)))
+    over = [{"data": {"train": [str(tmp_path / "a.conllu")]}}, setting("model.decoder.cell=gru")]
+    with pytest.raises(RecipeError, match=r"model\.decoder"):
+        compose_for(None, None, over, print)
+    with pytest.raises(DataError, match="no such file"):
+        compose_for(None, None, [{"data": {"train": ["nofile.txt"]}}, over[1]], print)
 
 
 def test_an_option_that_the_recognised_task_lacks_is_said(tmp_path: Path):

@@ -133,10 +133,17 @@ def test_a_text_is_written_on_without_end_and_with_a_cache_of_the_windows_size()
 
 
 def test_running_text_without_a_window_is_refused():
-    decoder = {"kind": "transformer", "context": "none"}
+    decoder = {"kind": "transformer", "context": "none", "window": None}
     with pytest.raises(RecipeError, match=r"running text .* set model\.decoder\.window, .*positions: rotary"):
         compose("lm", None, [{"model": {"decoder": decoder}}])
     compose("lm", None, [{"model": {"decoder": decoder}, "train": {"chunk": None}}])
     compose("lm", None, [{"model": {"decoder": decoder | {"window": 64, "positions": "rotary"}}}])
     with pytest.raises(RecipeError, match=r"there is no memory: set model\.decoder\.context: none"):
-        compose("lm", None, [{"model": {"decoder": "transformer"}}])
+        compose("lm", None, [{"model": {"decoder": {"kind": "transformer", "context": "attention"}}}])
+
+
+def test_a_transformer_alone_is_enough_to_ask_for_a_language_model_with_a_window():
+    decoder = compose("lm", None, [{"model": {"decoder": "transformer"}}]).model.decoder
+    assert (decoder.kind, decoder.context, decoder.positions, decoder.window) == ("transformer", "none", "rotary", 256)
+    recurrent, own = (compose("lm", None, settings) for settings in ([{"model": {"decoder": "recurrent"}}], []))
+    assert recurrent == own

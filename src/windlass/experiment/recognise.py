@@ -11,13 +11,13 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Gives
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
-from windlass.data.files import suffix
+from windlass.data.files import STDIN, existing, suffix
 from windlass.data.frames import Frame
 from windlass.data.recognise import recognise
 from windlass.data.recognise_file import IN_ORDER, chosen, columns_there, has_columns, known_columns, recognise_file
 from windlass.data.sheets import Column
 from windlass.data.sniff import SAMPLE
-from windlass.data.tables import ENDINGS, has_header
+from windlass.data.tables import ENDINGS, has_header, several
 from windlass.experiment.data import in_python, sides_of
 from windlass.recipe import Recipe, compose, merge, parse, recompose
 from windlass.tasks import TASKS
@@ -48,6 +48,9 @@ def compose_for(
         return recipe
     first = recipe.data.train[0]
     if unnamed:
+        for path in several(first):
+            if path != STDIN and not Path(path).is_dir():
+                existing(path)
         found, why = _agreed(lambda: recognise_file(first, recipe.data), settings)
         note(f"{first}: {why}")
         task, recipe = found.task, compose(found.task, None, [*settings, {"data": dict(found.data)}])
@@ -180,7 +183,8 @@ def _agreed(look: Callable[[], Recognised], settings: Sequence[dict[str, Any]]) 
         return Recognised("text", {}, ""), f"task text, as {writes} is set"
     otherwise = f"; else: --task {' or '.join(found.alternatives)}" if found.alternatives else ""
     if writes is not None:
-        fitting = [task for task in (found.task, *found.alternatives, "text") if _fits(task, settings)]
+        others = (*found.alternatives, "text") if found.alternatives else ()  # else the file can be nothing else
+        fitting = [task for task in (found.task, *others) if _fits(task, settings)]
         if fitting and fitting[0] != found.task:
             instead = f"task {fitting[0]}, as {writes} is set; without it: {found.task}, as {found.reason}"
             return Recognised(fitting[0], {}, ""), instead

@@ -79,6 +79,8 @@ def apply_suggestions(recipe: Recipe, data: Data, settings: Sequence[dict[str, A
     picked: dict[str, Any] = {}
     note("picked from the data:")
     for over, reason in suggest_settings(sample(data.train), len(data.train)):
+        if "model" in over:  # CTC has no decoder
+            over["model"] = {name: part for name, part in over["model"].items() if content["model"][name] is not None}
         content = merge(content, over)
         picked |= flatten(over)
         note(f"  {reason}")

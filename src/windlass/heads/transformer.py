@@ -100,7 +100,10 @@ class TransformerDecoder(TextHead):
         @model_validator(mode="after")
         def _fits(self) -> TransformerDecoder.Options:
             if self.window is not None and self.positions in ("sinusoidal", "learned"):
-                raise ValueError(f"a window moves on without end, which positions: {self.positions} cannot: use rotary")
+                raise ValueError(
+                    f"a window moves on without end, which positions: {self.positions} cannot: use rotary, or, for "
+                    "lines, window: null"
+                )
             return self
 
         @classmethod

@@ -157,18 +157,18 @@ def recompose(recipe: Recipe, settings: Sequence[dict[str, Any]] = ()) -> Recipe
 def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
     """The default recipe of a task, for the decoder that is asked for.
 
-    Where the default is a transformer and a recurrent decoder is asked for, the task's recurrent recipe; where it is
-    CTC and a decoder is asked for, too, or with the decoder of `text`.
+    Where another kind of decoder is asked for than the default has, the task's recipe of that kind, if there is one;
+    where the default is CTC and a decoder is asked for, the recurrent one, or the default with the decoder of `text`.
     """
     base = default(task)
     model = explicit.get("model")
     asked = model if isinstance(model, dict) else {}
-    recurrent = DEFAULTS / "recurrent" / f"{task}.yaml"
     head = asked.get("head") or ("text" if asked.get("decoder") else None)
     kind = head.get("kind") if isinstance(head, dict) else head
     decodes = base["model"]["head"]["kind"] == "ctc" and kind == "text"
-    if recurrent.exists() and (decodes or _is_recurrent(asked.get("decoder"))):
-        return _read_default(recurrent)
+    decoder = "recurrent" if decodes else _decoder_kind(asked.get("decoder"))
+    if decoder is not None and (own := DEFAULTS / decoder / f"{task}.yaml").exists():
+        return _read_default(own)
     if not decodes:
         return base
     text = default("text")
@@ -176,14 +176,15 @@ def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
     return base | {"loss": text["loss"], "search": text["search"], "model": base["model"] | parts}
 
 
-def _is_recurrent(decoder: Any) -> bool:
-    """Whether the settings of a decoder name a recurrent one, or an option that no other has."""
+def _decoder_kind(decoder: Any) -> str | None:
+    """The kind of decoder that settings name, or whose options they have and no other has."""
     if not isinstance(decoder, dict):
-        return bool(decoder == "recurrent")
+        return decoder if decoder in ("recurrent", "transformer") else None
     own = {*RecurrentDecoder.Options.model_fields} - {*TransformerDecoder.Options.model_fields}
     context = decoder.get("context", "none")
-    kind = decoder.get("kind", "recurrent" if own & {*decoder} or context not in ("none", "attention") else None)
-    return bool(kind == "recurrent")
+    recurrent = own & {*decoder} or context not in ("none", "attention")
+    kind = decoder.get("kind", "recurrent" if recurrent else None)
+    return kind if kind in ("recurrent", "transformer") else None
 
 
 def _drop_defaults(content: dict[str, Any], explicit: dict[str, Any]) -> None:
