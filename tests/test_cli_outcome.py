@@ -11,6 +11,7 @@ import pytest
 
 from command import TINY, refused, windlass
 from windlass import load
+from windlass.bundle import load_definition
 from windlass.commands.outcome import like
 
 ONE = [*TINY, "--epochs", "1"]
@@ -208,16 +209,20 @@ def test_another_file_has_the_same_ending(file, other):
     assert like("test", file) == other
 
 
-def test_phonemes_without_spaces_are_told_before_training(tmp_path):
+def test_phonemes_without_spaces_are_written_letter_by_letter_and_words_if_asked_for_are_told(tmp_path):
     words = [f"{a}{b}{c}" for a in "bdfgl" for b in "aeiou" for c in "mn"]
     path = tmp_path / "words.tsv"
     path.write_text("".join(f"{word}\t/{word.replace('e', 'ɛ')}ː/\n" for word in words))
-    told = "one token that never repeats, which cannot be learned: put spaces between phonemes, or add --set"
+    adapted, told = "target: characters, as 100% are one word that never repeats; else: ", "which cannot be learned"
     done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "m", *SMALL)
-    assert done.err.index(told) < done.err.index("an epoch of")
-    mended = [*SMALL, "--set", "target.tokens=characters"]
-    done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "n", *mended)
-    assert done.code == 0
+    assert done.err.index(adapted) < done.err.index("an epoch of")
     assert told not in done.err
+    assert "ɛ" in load_definition(tmp_path / "m")[1].tokenizer.symbols
+    asked = [*SMALL, "--set", "target.tokens=words"]
+    done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "n", *asked)
+    assert done.err.index(told) < done.err.index("an epoch of")
+    assert adapted not in done.err
     path.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words))
-    assert told not in windlass("train", path, "--task", "pronounce", "--out", tmp_path / "o", *SMALL).err
+    spaced = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "o", *SMALL).err
+    assert told not in spaced
+    assert adapted not in spaced

@@ -129,6 +129,14 @@ def test_a_run_that_its_time_limit_ended_is_told_of_time_and_not_of_epochs(tmp_p
     ]
 
 
+def test_a_run_that_had_nearly_all_its_epochs_is_told_of_more_and_not_of_fewer(tmp_path):
+    folder, bundle = folder_of(tmp_path, [50, 100], [50.0, 40.0], 200), classifier(50.0)
+    (folder / "training" / "outcome.json").write_text(json.dumps({"reason": "minutes", "epochs": 11.2}))
+    train = bundle.recipe.train.model_copy(update={"minutes": 1.5, "epochs": 12, "schedule": Cosine()})
+    bundle = replace(bundle, recipe=bundle.recipe.model_copy(update={"train": train}))
+    assert advise(folder, bundle)[0] == "more time and epochs (--minutes 3 --epochs 24)"
+
+
 def test_an_estimate_tells_how_many_epochs_a_time_limit_allows():
     expected = Estimate(parameters=900, batches=5, epochs=40, seconds=8.0, megabytes=1.0, minutes=2.0, decays=True)
     assert "so the limit of 2m00s allows about 15 of 40 epochs, without evaluation" in expected.render()

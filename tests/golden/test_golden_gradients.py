@@ -188,6 +188,13 @@ def test_what_vanishes_and_what_explodes_is_said():
     ]
 
 
+def test_a_short_text_does_not_hide_what_a_cell_loses_with_every_step():
+    (short,) = gradients.distances([gradients.fresh(RNN.Options(), size=8, steps=6)]).words()
+    assert short.startswith("rnn shrinks: 5 steps back, a factor of ")
+    (long,) = gradients.distances([gradients.fresh(Leaky.Options(), size=8, steps=6)]).words()
+    assert long.startswith("leaky holds: ")
+
+
 def test_the_four_terms_are_those_of_an_lstm_only():
     with pytest.raises(WindlassError, match="those of an LSTM"):
         gradients.paths(gradients.fresh(GRU.Options(), 4, 9))

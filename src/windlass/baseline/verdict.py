@@ -157,9 +157,11 @@ def _more_time(folder: Path, bundle: Bundle) -> list[str]:
     options = bundle.recipe.train
     if reason != "minutes" or options.minutes is None:
         return []
-    ended = f"the limit ended the run after {done:.3g} of {options.epochs} epochs"
-    time = f"more time (--minutes {2 * options.minutes:g}: {ended})"
-    fewer = options.schedule.spans_run and 1 <= int(done) < options.epochs
+    minutes = f"--minutes {2 * options.minutes:g}"
+    if done > 0.8 * options.epochs:  # nearly all that was planned
+        return [f"more time and epochs ({minutes} --epochs {2 * options.epochs})"]
+    time = f"more time ({minutes}: the limit ended the run after {done:.3g} of {options.epochs} epochs)"
+    fewer = options.schedule.spans_run and int(done) >= 1
     return [time, f"fewer epochs (--epochs {int(done)})"] if fewer else [time]
 
 

@@ -175,7 +175,9 @@ def evaluate_command(
     if looked is not None:
         print(looked.sentence())
     if verdict is not None and verdict.standing != "better":
-        print(verdict.sentence(advise(folder, first)))
+        strange = f"{content['unknown']} of {counted(result.examples, 'example')} have symbols it has never seen"
+        other = f"inputs like those it was trained on, or another column (--source): {strange}"
+        print(verdict.sentence([other] if content["unknown"] > result.examples / 2 else advise(folder, first)))
     for name, text in content.get("signatures", {}).items():
         print(f"{name}: {text}")
     for line in labels_table(labels):
@@ -228,4 +230,11 @@ def _evaluate_texts(
         print(line)
     print(f"{len(ids):,} tokens, {ids.count(UNK):,} of them unknown; {content['seconds']} s")
     if best is not None and best.standing != "better":
-        print(best.sentence(advise(folder, first)))
+        unknown = content["unknown"]
+        if dynamic is not None:
+            advice = [f"a lower rate (--dynamic {dynamic / 10:g})"]
+        elif unknown > len(ids) / 20:
+            advice = [f"a model of text like this: {unknown / len(ids):.0%} of its tokens are unknown to this one"]
+        else:
+            advice = advise(folder, first)
+        print(best.sentence(advice))

@@ -10,6 +10,7 @@ from windlass.core.wording import counted
 from windlass.data.examples import Example
 from windlass.experiment.auto import SMALL
 from windlass.experiment.recognise import adapt_tokens
+from windlass.experiment.whole_targets import whole_targets
 from windlass.recipe import Recipe, default, merge, override, parse, small_parts
 from windlass.training.checkpoint import flatten
 
@@ -27,7 +28,20 @@ def adapt(
     a GRU encoder, as there are 300 examples; else: --set model.encoder.kind=attention
     'recurrent'
     """
-    return _adapt_parts(adapt_tokens(recipe, examples, settings, note), len(examples), settings, note)
+    recipe = _adapt_target(adapt_tokens(recipe, examples, settings, note), examples, settings, note)
+    return _adapt_parts(recipe, len(examples), settings, note)
+
+
+def _adapt_target(
+    recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
+) -> Recipe:
+    """Let a model that would write words write characters, if every target is a word of its own."""
+    share = None if any("target" in part for part in settings) else whole_targets(recipe, examples)
+    if share is None:
+        return recipe
+    spaces = "put spaces between phonemes, or " if recipe.task == "pronounce" else ""
+    note(f"target: characters, as {share:.0%} are one word that never repeats; else: {spaces}--set target.tokens=words")
+    return parse(merge(recipe.model_dump(mode="json"), {"target": {"tokens": "characters"}}))
 
 
 def _adapt_parts(recipe: Recipe, count: int, settings: Sequence[dict[str, Any]], note: Callable[[str], None]) -> Recipe:

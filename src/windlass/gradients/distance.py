@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 VANISHED, EXPLODED = 1e-2, 1e2
 """Below or above this share of what arrives one step back, a gradient has vanished or exploded, for a sentence."""
+HOLDS = 0.95
+"""The factor a step that a cell keeps which holds: 1 % is left after 90 steps."""
 
 
 @dataclass(frozen=True)
@@ -237,9 +240,12 @@ def _say(flow: Flow, truncate: int | None) -> str:
         return f"{flow.name} explodes: {exploded} steps back, {EXPLODED:.0f} times as much arrives as one step back."
     if vanished is not None and vanished <= far:
         return f"{flow.name} vanishes: from {vanished} steps back on, less than 1 % arrives of what does one step back."
-    left = number(flow.whole[far])
-    rate = f" ({flow.rate:.3f} a step)" if far > 1 else ""
-    return f"{flow.name} holds: {counted(far, 'step')} back, a factor of {left} arrives{rate}."
+    arrives = f"{counted(far, 'step')} back, a factor of {number(flow.whole[far])} arrives"
+    if far < 2 or flow.rate >= HOLDS:
+        rate = f" ({flow.rate:.3f} a step)" if far > 1 else ""
+        return f"{flow.name} holds: {arrives}{rate}."
+    lasting = f"at {flow.rate:.3f} a step, 1 % is left after {math.log(VANISHED) / math.log(flow.rate):.0f}"
+    return f"{flow.name} shrinks: {arrives}; {lasting}."
 
 
 def distances(readings: Sequence[Reading], truncate: int | None = None, clip: float | None = None) -> Distances:
