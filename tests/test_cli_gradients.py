@@ -85,7 +85,7 @@ def test_the_loss_of_a_trained_model_and_its_four_terms():
         (["--what", "distances"], "did you mean 'distance'?"),
         (["--what", "terms", "--clip", "1"], "--clip has no use with --what terms"),
         (["--text", "abc"], "name its directory"),
-        ([BUNDLES / "lm"], "say --text"),
+        ([BUNDLES / "lm"], "give the text to read"),
         ([BUNDLES / "lm", "--text", "abc", "--size", "4"], "--size has no use here"),
         ([BUNDLES / "lm", "--text", "abc", "--target", "a"], "a language model predicts the text itself"),
         ([BUNDLES / "lm", "--text", "abc", "--second", "a"], "--second is for a model of pairs"),

@@ -17,6 +17,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -257,8 +258,11 @@ def load_definition(folder: Path) -> tuple[Recipe, Sides]:
     windlass.core.errors.BundleError: /nowhere: no such folder
     """
     if not folder.is_dir():
-        what = "is a file, not a bundle folder" if folder.exists() else "no such folder"
-        raise BundleError(f"{folder}: {what}")
+        if folder.exists():
+            raise BundleError(f"{folder}: is a file, not a bundle folder")
+        near = get_close_matches(folder.name, [path.parent.name for path in folder.parent.glob("*/bundle.json")], 1)
+        hint = f"; did you mean {folder.parent / near[0]}?" if near else ""
+        raise BundleError(f"{folder}: no such folder{hint}")
     about = _json(folder, "bundle.json")
     if not isinstance(about.get("format"), int) or not isinstance(about.get("sha256"), dict):
         raise BundleError(f"{folder}/bundle.json: not a Windlass bundle")

@@ -12,7 +12,6 @@ import typer
 from windlass.commands import flags
 from windlass.commands.shared import MAX_NOTES, app, columns, say
 from windlass.core.errors import DataError, WindlassError
-from windlass.data.files import suffix
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
@@ -118,7 +117,7 @@ def _kind(file: str, over: dict[str, object]) -> str | None:
     from windlass.commands.shared import data_options
     from windlass.data import folders, tables
     from windlass.data.column_sample import ColumnSample
-    from windlass.data.files import lines
+    from windlass.data.files import lines, suffix
     from windlass.data.findings import Findings
     from windlass.data.recognise_file import samples
     from windlass.data.sides import SOURCES
@@ -159,6 +158,7 @@ def _values(files: list[str], side: SourceSide, recipe: Recipe, failed: dict[str
 def _with_column(file: str, side: SourceSide, recipe: Recipe) -> DataOptions:
     """The data options with the column of a table that names files."""
     from windlass.data import tables
+    from windlass.data.files import suffix
     from windlass.data.recognise_file import samples
 
     options = recipe.data

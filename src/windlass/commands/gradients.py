@@ -105,7 +105,7 @@ def _check(what: str, given: dict[str, Any], model: bool) -> None:
     if given.get("clip", 1.0) <= 0:
         raise WindlassError("--clip must be above 0: it is the largest norm of a gradient")
     if model and "text" not in given:
-        raise WindlassError("what should the model read? say --text TEXT")
+        raise WindlassError("give the text to read: --text TEXT")
 
 
 def _measure(what: str, given: dict[str, Any], folder: Path | None, device: str) -> Sequence[Result]:

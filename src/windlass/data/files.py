@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from windlass.core.errors import DataError, short
+from windlass.core.wording import counted
 from windlass.data.findings import Finding, Findings
 
 STDIN = "-"
@@ -281,7 +282,7 @@ def lines(path: str | Path, found: Findings, encoding: str | None = None) -> Ite
                 first_crlf, crlf = first_crlf or number, crlf + 1
             yield number, line.decode("utf-8", "surrogateescape")
     if crlf:
-        what = f"Windows line ends (CRLF) on {crlf} lines from here"
+        what = f"Windows line ends (CRLF) on {counted(crlf, 'line')} from here"
         found.add(Finding(name, first_crlf, "line ends", what, "mended"))
 
 

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from windlass.core.errors import DataError
 from windlass.core.fitting import Needs, Term
 from windlass.core.options import Options
+from windlass.core.wording import counted
 from windlass.data import conll, folders, tables, treebank
 from windlass.data.examples import Alignment, Example, Place, Value, as_text
 from windlass.data.files import STDIN, check_encoding, other_encoding, suffix, told_encoding, undecoded
@@ -171,7 +172,7 @@ class _ExampleMaker:
             except CellError as error:
                 self._add(row.line, "target", error.kind, str(error), "skipped")
         for file, (begin, _, count) in self.stray.items():
-            what = f"spaces around the text on {count} lines from here"
+            what = f"spaces around the text on {counted(count, 'line')} from here"
             self.found.add(Finding(file, begin, "stray space", what, "mended"))
 
     def _add(self, line: int, column: str, kind: str, what: str, action: Literal["skipped", "kept", "mended"]) -> None:

@@ -32,7 +32,7 @@ def suggest_settings(examples: Sequence[Example], count: int | None = None) -> l
     >>> from windlass.data.examples import Place
     >>> data = [Example("cat", ("k a t",), None, Place("pairs.tsv", 1))] * 100
     >>> [reason for _, reason in suggest_settings(data)][:2]
-    ['source: characters, as it has 1.0 words of 3.0 characters', 'target: words, as they are short and ...']
+    ['source: characters, as a text has 1.0 words of 3.0 ...', 'target: words, as they are short and ...']
     """
     count = len(examples) if count is None else count
     sources, targets = [e.text for e in examples], [e.target for e in examples]
@@ -62,7 +62,7 @@ def _side(name: str, texts: Sequence[str]) -> Suggestion:
         return ({name: {"tokens": {"kind": "words"}}}, f"{name}: words, as they are short and separated by spaces")
     return (
         {name: {"tokens": {"kind": "characters"}}},
-        f"{name}: characters, as it has {words:.1f} words of {letters:.1f} characters",
+        f"{name}: characters, as a text has {words:.1f} words of {letters:.1f} characters on average",
     )
 
 

@@ -58,9 +58,10 @@ def self_attention(bundle: Bundle, text: Value, target: str | None = None) -> li
     return found
 
 
-def _heats(layers: Sequence[Tensor], part: str, tokens: Sequence[str], axis: str) -> list[Heat]:
+def _heats(layers: Sequence[Tensor], part: str, tokens: Sequence[str], side: str) -> list[Heat]:
+    axes = (f"{side} token attended to", f"{side} token that attends")
     return [
-        Heat(weights.tolist(), tokens, tokens, f"{part}, layer {layer}, head {head}", "self-attention", (axis, axis))
+        Heat(weights.tolist(), tokens, tokens, f"{part}, layer {layer}, head {head}", "self-attention", axes)
         for layer, heads in enumerate(layers, 1)
         for head, weights in enumerate(heads[0], 1)
     ]

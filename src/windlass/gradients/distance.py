@@ -232,7 +232,7 @@ def _say(flow: Flow, truncate: int | None) -> str:
     far = len(flow.whole) - 1 if truncate is None else min(truncate, len(flow.whole)) - 1
     if not flow.recurrent:
         left = number(flow.whole[far] / (flow.whole[0] or 1.0))
-        what = f"{counted(far, 'token')} back arrives {left} of what does at the last token"
+        what = f"{counted(far, 'token')} back, the gradient has {left} of its norm at the last token"
         return f"{flow.name} is a transformer: {what}. That depends on its attention, not on distance."
     near = flow.whole[1] or 1.0  # the state may have another scale than h
     exploded, vanished = flow.above(EXPLODED * near), flow.below(VANISHED * near)

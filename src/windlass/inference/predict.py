@@ -62,7 +62,8 @@ def predict(
     searches = _searches(bundles, options)
     if prefix and not all(isinstance(b.model.head, TextHead) for b in bundles):
         raise RecipeError(
-            "a prefix has no use: this model does not write token by token; leave it out, or train model.head: text"
+            "a prefix has no use, as this model does not write token by token: leave it out, or train with "
+            "--set model.head=text"
         )
     forced = tuple(first.sides.tokenizer.encode(prefix)) if prefix else ()
     if UNK in forced:
