@@ -124,6 +124,13 @@ def test_the_best_goes_by_the_mean_and_by_which_way_is_up():
     assert "| baseline: copy |" in found.markdown()
 
 
+def test_a_single_seed_has_no_deviation():
+    single = Comparison((trial("gru", 1, 20), trial("lstm", 1, 30))).markdown()
+    assert "| gru | 1 | 1,200 | 0.50 | 10s | 90 | 20.00 | 5.00 |" in single
+    assert "±" not in single
+    assert "Mean ± standard deviation over seeds." in Comparison((trial("gru", 1, 20), trial("gru", 2, 30))).markdown()
+
+
 def test_failed_runs_are_named_and_counted_out():
     found = Comparison((trial("gru", 1, 20),), (FailedTrial("", "gru", 2, "the loss is not a number"),))
     assert found.rows[0].seeds == (1,)

@@ -33,9 +33,10 @@ class Spread:
         """From values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
 
-    def render(self, format_value: Callable[[float], str]) -> str:
-        """Return both as text."""
-        return f"{format_value(self.mean)} ± {format_value(self.deviation)}"
+    def render(self, format_value: Callable[[float], str], seeds: int) -> str:
+        """Return both as text; of one seed the value alone."""
+        mean = format_value(self.mean)
+        return f"{mean} ± {format_value(self.deviation)}" if seeds > 1 else mean
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Comparison:
 
     >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
     >>> print(Comparison((trial,)).markdown().splitlines()[4])
-    | gru | 1 | 9 | 0.10 | 2s ± 0s | - | 9.50 ± 0.00 |
+    | gru | 1 | 9 | 0.10 | 2s | - | 9.50 |
     """
 
     trials: tuple[Trial, ...]
@@ -103,6 +104,11 @@ class Comparison:
     def groups(self) -> list[str]:
         """The groups, in order."""
         return list(dict.fromkeys(t.group for t in self.trials))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a candidate has several seeds, over which its scores spread."""
+        return any(len(r.seeds) > 1 for r in self.rows)
 
     def best(self, group: str = "") -> str:
         """Return the candidate of a group with the best mean dev score."""
@@ -137,9 +143,9 @@ class Comparison:
         table = []
         for r in rows:
             parts = [r.dev, *([r.test or {}] if tested else [])]
-            scores = [_cell(part, name) for part in parts for name in names]
+            scores = [_cell(part, name, len(r.seeds)) for part in parts for name in names]
             rate = "-" if r.rate is None else f"{r.rate.mean:,.0f}"
-            seconds = r.seconds.render(format_duration)
+            seconds = r.seconds.render(format_duration, len(r.seeds))
             size = [f"{r.parameters:,}", f"{r.megabytes:.2f}"]
             table.append([r.name, str(len(r.seeds)), *size, seconds, rate, *scores])
         baseline = [format_metric(n, first.baseline_dev[n]) if n in first.baseline_dev else "-" for n in names]
@@ -163,7 +169,8 @@ class Comparison:
         for trial in self.failed:
             group = f"{trial.group}: " if trial.group else ""
             lines.append(f"- {group}{trial.name}, seed {trial.seed} failed: {trial.error}")
-        lines += ["", "Mean ± standard deviation over seeds. Training is wall-clock time, including evaluation."]
+        spread = "Mean ± standard deviation over seeds. " if self.repeated else ""
+        lines += ["", f"{spread}Training is wall-clock time, including evaluation."]
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -189,5 +196,5 @@ class Comparison:
         return draw_lengths(self.lengths, Path(path))
 
 
-def _cell(scores: dict[str, Spread], name: str) -> str:
-    return scores[name].render(lambda value: format_metric(name, value)) if name in scores else "-"
+def _cell(scores: dict[str, Spread], name: str, seeds: int) -> str:
+    return scores[name].render(lambda value: format_metric(name, value), seeds) if name in scores else "-"
