@@ -366,7 +366,11 @@ def test_unclear_columns_are_refused_before_anything_is_trained(tmp_path: Path):
 def test_it_is_said_if_no_candidate_is_better_than_the_baseline():
     worse = Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 95.0)))
     assert worse.below_baseline() == ["no candidate is better than the baseline: lstm has wer 95.00, copy 95.00"]
-    assert Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 94.0))).below_baseline() == []
+    said = "Best on dev by wer: lstm (95.00), which is not better than the baseline, copy 95.00.\n"
+    assert said in worse.markdown()
+    better = Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 94.0)))
+    assert better.below_baseline() == []
+    assert "Best on dev by wer: lstm.\n" in better.markdown()
 
 
 def test_a_key_that_is_varied_twice_is_refused(tmp_path: Path):

@@ -120,17 +120,31 @@ class Comparison:
         """Say of every group if none of its candidates is better than the baseline."""
         said = []
         for group in self.groups:
-            best = next(r for r in self.rows if (r.group, r.name) == (group, self.best(group)))
-            first = next(t for t in self.trials if t.group == group)
-            metric, score = best.metric, best.dev[best.metric].mean
-            baseline = first.baseline_dev.get(metric)
-            if baseline is None or score == baseline == best_possible(metric):
-                continue
-            if not (score > baseline if higher_is_better(metric) else score < baseline):
-                scores = f"{metric} {format_metric(metric, score)}, {first.baseline} {format_metric(metric, baseline)}"
+            if (scores := self._scores_below(group)) is not None:
+                metric, (best, baseline) = self._metric(group), scores
                 which = f"{group}: " if group else ""
-                said.append(f"{which}no candidate is better than the baseline: {best.name} has {scores}")
+                told = f"{self.best(group)} has {metric} {best}, {baseline}"
+                said.append(f"{which}no candidate is better than the baseline: {told}")
         return said
+
+    def _metric(self, group: str) -> str:
+        return next(t.metric for t in self.trials if t.group == group)
+
+    def _scores_below(self, group: str) -> tuple[str, str] | None:
+        """The best score of a group, and the baseline with its own, if that is as good."""
+        first = next(t for t in self.trials if t.group == group)
+        metric, name = first.metric, self.best(group)
+        score = next(r for r in self.rows if (r.group, r.name) == (group, name)).dev[metric].mean
+        baseline = first.baseline_dev.get(metric)
+        if baseline is None or score == baseline == best_possible(metric):
+            return None
+        if score > baseline if higher_is_better(metric) else score < baseline:
+            return None
+        return format_metric(metric, score), f"{first.baseline} {format_metric(metric, baseline)}"
+
+    def _best_in_words(self, group: str) -> str:
+        said, scores = f"Best on dev by {self._metric(group)}: {self.best(group)}", self._scores_below(group)
+        return f"{said} ({scores[0]}), which is not better than the baseline, {scores[1]}." if scores else f"{said}."
 
     def cells(self, group: str, all_metrics: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return headings and cells of a group's table, the baseline last; with all metrics or only the main one."""
@@ -161,8 +175,7 @@ class Comparison:
             lines.append("| " + " | ".join(headings) + " |")
             lines.append("|---" + "|---:" * (len(headings) - 1) + "|")
             lines += ["| " + " | ".join(cells) + " |" for cells in table]
-            metric = next(t.metric for t in self.trials if t.group == group)
-            lines += ["", f"Best on dev by {metric}: {self.best(group)}.", ""]
+            lines += ["", self._best_in_words(group), ""]
             for found in (each for each in self.lengths if each.group == group):
                 heading = f"{found.part} {found.metric} by the length of the source, in tokens (examples)"
                 lines += [f"{heading}:", "", found.markdown(), ""]
