@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -308,13 +313,41 @@ def test_what_has_no_length_is_refused(tmp_path: Path):
                 settings={"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8})  # fmt: skip
 
 
-def test_a_comparison_goes_on_when_the_shell_that_started_it_has_gone(monkeypatch: pytest.MonkeyPatch):
-    ids = iter(range(100, 200))
-    monkeypatch.setattr(trials.os, "getppid", lambda: next(ids))  # another parent at every call
-    step = Step(1, epoch=0.1, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=1)
-    trials._ProgressObserver(lambda fraction, left: None, subprocess=False).step(step)
-    with pytest.raises(KeyboardInterrupt):
-        trials._ProgressObserver(lambda fraction, left: None, subprocess=True).step(step)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_parallel_runs_save_and_end_with_their_comparison(tiny_data: Path, tmp_path: Path, number: signal.Signals):
+    endless = [*TINY, "--set", "train.epochs=100000", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path / "out")]
+    command = ["compare", "--task", "text", "--train", str(tiny_data / "pairs.tsv"), "--quiet", *endless]
+    comparison = subprocess.Popen([sys.executable, "-m", "windlass", *command], stderr=subprocess.DEVNULL)
+    folders = [tmp_path / "out" / "runs" / "text" / seed / "training" for seed in "12"]
+    wait_for(lambda: all((folder / "metrics.jsonl").exists() for folder in folders))
+    children = [stat.parent for stat in Path("/proc").glob("[0-9]*/stat") if parent_of(stat) == comparison.pid]
+    assert len(children) == 2
+    comparison.send_signal(number)
+    assert comparison.wait(60) == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    wait_for(lambda: not any(runs(child) for child in children))
+    assert all([*folder.glob("checkpoint-*")] for folder in folders)
+    assert not any(folder.parent.with_suffix(".log").read_text() for folder in folders)  # no traceback
+
+
+def parent_of(stat: Path) -> int | None:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return None
+
+
+def runs(process: Path) -> bool:
+    try:
+        return b"windlass.comparing.trial" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 # -- the data are recognised as for a single run

@@ -244,8 +244,8 @@ def _run_here(job: Job, data: Data, progress: ComparisonProgress) -> Trial | Fai
 def _run_parallel(
     pending: Sequence[Job], trials: dict[RunKey, Trial | FailedTrial], progress: ComparisonProgress, jobs: int
 ) -> None:
-    """Run in subprocesses, `jobs` at a time; they receive Ctrl-C too, and save."""
-    lock, stopping = threading.Lock(), threading.Event()
+    """Run in subprocesses, `jobs` at a time; Ctrl-C ends them, and they save."""
+    lock, stopping, running = threading.Lock(), threading.Event(), list[subprocess.Popen[str]]()
     threads = max(1, available_cores() // jobs)
 
     def update(job: Job, fraction: float, left: float) -> None:
@@ -253,13 +253,17 @@ def _run_parallel(
             progress.update(job.key, fraction, left)
 
     def run_one(job: Job) -> None:
-        if stopping.is_set():
-            return
-        trial = _run_subprocess(job, threads, update)
-        if trial is None:
-            stopping.set()
-            return
         with lock:
+            if stopping.is_set():
+                return
+            process = _start(job, threads)
+            running.append(process)
+        trial = _result(job, process, update)
+        with lock:
+            running.remove(process)
+            if trial is None or (stopping.is_set() and isinstance(trial, FailedTrial)):
+                stopping.set()
+                return
             trials[job.key] = trial
             progress.ended(job.key, trial)
 
@@ -270,16 +274,19 @@ def _run_parallel(
                 future.result()
         except KeyboardInterrupt:
             stopping.set()
+            with lock:
+                for process in running:
+                    process.terminate()
     if stopping.is_set():
         raise KeyboardInterrupt
 
 
-def _run_subprocess(job: Job, threads: int, update: Callable[[Job, float, float], None]) -> Trial | FailedTrial | None:
-    """Run in a subprocess; None if it was stopped."""
-    recipe, log = job.candidate.recipe.model_dump(mode="json"), job.folder.with_suffix(".log")
+def _start(job: Job, threads: int) -> subprocess.Popen[str]:
+    """Start a run in a subprocess, which ends when its stdin is closed."""
+    recipe = job.candidate.recipe.model_dump(mode="json")
     config = {"candidate": vars(job.candidate) | {"recipe": recipe}, "seed": job.seed, "folder": str(job.folder)}
     path = os.pathsep.join(p for p in sys.path if p)
-    with log.open("w", encoding="utf-8") as errors:
+    with job.folder.with_suffix(".log").open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "windlass.comparing.trial"],
             stdin=subprocess.PIPE,
@@ -287,21 +294,30 @@ def _run_subprocess(job: Job, threads: int, update: Callable[[Job, float, float]
             stderr=errors,
             text=True,
             env=os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for this process, which ends the others
         )
-        assert process.stdin is not None
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(config | {"threads": threads, "device": job.device}) + "\n")
+    process.stdin.flush()
+    return process
+
+
+def _result(
+    job: Job, process: subprocess.Popen[str], update: Callable[[Job, float, float], None]
+) -> Trial | FailedTrial | None:
+    """Follow a run in a subprocess to its end; None if it was stopped."""
+    message: dict[str, Any] = {}
+    with process:
         assert process.stdout is not None
-        process.stdin.write(json.dumps(config | {"threads": threads, "device": job.device}) + "\n")
-        process.stdin.close()
-        message: dict[str, Any] = {}
         for line in process.stdout:
             message = json.loads(line)
             if "fraction" in message:
                 update(job, message["fraction"], message["left"])
-        process.wait()
+    log = job.folder.with_suffix(".log")
     if "trial" in message:
         log.unlink()
         return Trial(**message["trial"])
-    if "stopped" in message or process.returncode in (-2, 130):
+    if "stopped" in message:
         return None
     died = f"its process has died (exit code {process.returncode}): see {log}"
     return FailedTrial(*job.key, message.get("error") or died)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -119,19 +122,16 @@ class FailedTrial:
 
 
 class _ProgressObserver(Silent):
-    """Reports progress; stops the run of a subprocess if the comparison itself has exited."""
+    """Reports progress."""
 
-    def __init__(self, report: ReportProgress, subprocess: bool):
+    def __init__(self, report: ReportProgress):
         self.report, self.plan = report, RunPlan(1, 0, 1, None, 0.0, "")
-        self.parent = os.getppid() if subprocess else None
 
     def started(self, plan: RunPlan) -> None:
         self.plan = plan
 
     def step(self, step: Step) -> None:
         self.report(self.plan.fraction_done(step), self.plan.seconds_left(step))
-        if self.parent is not None and os.getppid() != self.parent:
-            raise KeyboardInterrupt
 
 
 def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = False) -> Trial | None:
@@ -182,7 +182,7 @@ def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Tria
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"processes": 1})})
     threads, begun = torch.get_num_threads(), (folder / "training").is_dir()
     try:
-        outcome = run(recipe, data, folder, _ProgressObserver(report, parallel), begun, device=job.device)
+        outcome = run(recipe, data, folder, _ProgressObserver(report), begun, device=job.device)
     finally:
         torch.set_num_threads(threads)
     if outcome.dev is None or outcome.fit.reason == "interrupted":
@@ -220,14 +220,22 @@ def _throughput(bundle: Bundle, data: Data) -> float | None:
     return len(sources) / (time.perf_counter() - began)
 
 
+def _end_with_comparison() -> None:
+    """Stop this process, as Ctrl-C does, when the comparison has gone, which holds the other end of stdin."""
+    os.read(sys.stdin.fileno(), 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _main() -> None:
     """Do the run described by a line of JSON on stdin; write progress and result as lines of JSON."""
     config = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_comparison, daemon=True).start()
     torch.set_num_threads(config["threads"])
     last_report = 0.0
 
     def send(message: dict[str, Any]) -> None:
-        print(json.dumps(message), flush=True)
+        with suppress(BrokenPipeError):  # the comparison has gone: save before the end
+            print(json.dumps(message), flush=True)
 
     def report(fraction: float, left: float) -> None:
         nonlocal last_report
