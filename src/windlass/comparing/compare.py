@@ -30,6 +30,7 @@ from windlass.experiment.data import Data, as_data, read_data, read_examples
 from windlass.experiment.notes import PythonNotes
 from windlass.experiment.recognise import recognise_frame
 from windlass.recipe import Recipe, override
+from windlass.tasks import TASKS
 from windlass.training.data_parallel import available_cores
 from windlass.training.progress import RichProgress
 
@@ -137,6 +138,8 @@ def run_all(
     >>> run_all([], [1], Path("runs")).rows
     []
     """
+    if by == "length" and named and all(TASKS[c.recipe.task].language_model for c in named):
+        raise DataError("no scores by length: a language model has no source")
     cache: dict[str, Data | WindlassError] = {data_key(c.recipe): DataError(c.error) for c in named if c.error}
     named = _adapted(named, lambda recipe: in_memory or _read(recipe, cache), note)
     runs = [  # the first seed of all candidates first, so that first results come early
@@ -172,7 +175,7 @@ def run_all(
         progress.close()
     ordered = [trials[candidate.group, candidate.name, seed] for candidate in named for seed in seeds]
     finished = [trial for trial in ordered if isinstance(trial, Trial)]
-    lengths = _by_length(finished, runs, cache, in_memory, device) if by == "length" else []
+    lengths = _by_length(finished, runs, cache, in_memory, device, note) if by == "length" else []
     failed = tuple(trial for trial in ordered if isinstance(trial, FailedTrial))
     return Comparison(tuple(finished), failed, tuple(lengths))
 
@@ -196,8 +199,12 @@ def _by_length(
     cache: dict[str, Data | WindlassError],
     in_memory: Data | None,
     device: str,
+    note: Callable[[str], None],
 ) -> list[LengthScores]:
-    """Score the runs of each group by the length of the source: on its test data or, without, on dev."""
+    """Score the runs of each group by the length of the source, on its test data or, without, on dev.
+
+    Why a group cannot be scored so is noted: its runs have their other scores all the same.
+    """
     jobs = {job.key: job for job in runs}
     found = []
     for group in dict.fromkeys(trial.group for trial in trials):
@@ -211,7 +218,11 @@ def _by_length(
         assert not isinstance(data, WindlassError)
         test = job.candidate.test
         examples = data.dev if test is None else read_examples(job.recipe, test).examples
-        found.append(score_by_length(group, first.metric, "dev" if test is None else "test", examples, folders, device))
+        part = "dev" if test is None else "test"
+        try:
+            found.append(score_by_length(group, first.metric, part, examples, folders, device))
+        except DataError as error:
+            note(f"{group}: {error}" if group else str(error))
     return found
 
 
