@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,8 +21,10 @@ from windlass.bundle import Bundle
 from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
+from windlass.data.examples import Example
+from windlass.data.frames import Frame
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, fingerprint, read_data, read_examples
+from windlass.experiment.data import Data, as_examples, fingerprint, read_data, read_examples
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
@@ -157,9 +159,9 @@ def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = Fal
         record = {"mark": digest, "test_file": None, "trial": asdict(trained)}
         _save_record(job.folder, record)
     trial = Trial(**record["trial"])
-    if candidate.test is None or record["test_file"] == (test_digest := _file_digest(candidate.test)):
+    if candidate.test is None or record["test_file"] == (test_digest := _digest(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = read_examples(job.recipe, candidate.test).examples
+    examples = read_test(job.recipe, candidate.test)
     trial = replace(trial, test=evaluate([Bundle.load(job.folder, job.device)], examples).metrics)
     _save_record(job.folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
     return trial
@@ -169,11 +171,22 @@ def _save_record(folder: Path, record: dict[str, Any]) -> None:
     atomic_write(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
-def _file_digest(path: str) -> str:
+def read_test(recipe: Recipe, test: str | Frame) -> Sequence[Example]:
+    """The examples to test on, from a file or from memory.
+
+    >>> len(read_test(Recipe(), Frame(None, [("ab", "ba")])))
+    1
+    """
+    return (as_examples(test, "test", recipe) if isinstance(test, Frame) else read_examples(recipe, test)).examples
+
+
+def _digest(test: str | Frame) -> str:
+    if isinstance(test, Frame):
+        return hashlib.sha256(repr(test).encode()).hexdigest()
     try:
-        return hashlib.sha256(b"".join(Path(part).read_bytes() for part in path.split(","))).hexdigest()
+        return hashlib.sha256(b"".join(Path(part).read_bytes() for part in test.split(","))).hexdigest()
     except OSError as error:
-        raise WindlassError(f"{path}: cannot read the test file: {error.strerror}") from None
+        raise WindlassError(f"{test}: cannot read the test file: {error.strerror}") from None
 
 
 def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Trial | None:
