@@ -325,6 +325,7 @@ def test_scores_of_sources_of_one_length_are_not_lost(tmp_path: Path):
     assert not (tmp_path / "o" / "lengths.png").exists()
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_parallel_runs_save_and_end_with_their_comparison(tiny_data: Path, tmp_path: Path, number: signal.Signals):
     endless = [*TINY, "--set", "train.epochs=100000", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path / "out")]
