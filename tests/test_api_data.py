@@ -75,6 +75,8 @@ def test_another_column_that_could_be_the_target_is_named(capsys):
     assert said in "".join(capsys.readouterr())
     windlass.fit(frame, target="category", settings=small)
     assert said not in "".join(capsys.readouterr())
+    assert windlass.fit(frame, settings=small | {"data.target": "priority"}).bundle.recipe.data.target == "priority"
+    assert said not in "".join(capsys.readouterr())
 
 
 def test_labels_come_back_as_text():

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,6 +127,13 @@ def test_the_best_goes_by_the_mean_and_by_which_way_is_up():
     assert found.best() == "gru"  # 25 against 26, of an error rate
     assert "| gru | 2 | 1,200 | 0.50 | 10s ± 0s | 90 | 25.00 ± 7.07 |" in found.markdown()
     assert "| baseline: copy |" in found.markdown()
+
+
+def test_a_single_seed_has_no_deviation():
+    single = Comparison((trial("gru", 1, 20), trial("lstm", 1, 30))).markdown()
+    assert "| gru | 1 | 1,200 | 0.50 | 10s | 90 | 20.00 | 5.00 |" in single
+    assert "±" not in single
+    assert "Mean ± standard deviation over seeds." in Comparison((trial("gru", 1, 20), trial("gru", 2, 30))).markdown()
 
 
 def test_failed_runs_are_named_and_counted_out():
@@ -296,18 +308,59 @@ def test_scores_by_length_are_those_of_the_examples_of_that_length(tmp_path: Pat
 
 def test_what_has_no_length_is_refused(tmp_path: Path):
     assert "the only choice is length" in refused("compare", "--task", "text", "--by", "size", "--out", tmp_path / "o")
-    with pytest.raises(DataError, match="all sources have the same length"):
-        compare(train=[("ab", "b")] * 4, dev=[("ab", "b")] * 2, task="text", by="length", quiet=True, seeds=1,
-                settings={"train.epochs": 1, "model.encoder.size": 8, "model.decoder.size": 8})  # fmt: skip
+    with pytest.raises(DataError, match="a language model has no source"):
+        compare(train=["some text", "another"] * 4, task="lm", by="length", quiet=True)
 
 
-def test_a_comparison_goes_on_when_the_shell_that_started_it_has_gone(monkeypatch: pytest.MonkeyPatch):
-    ids = iter(range(100, 200))
-    monkeypatch.setattr(trials.os, "getppid", lambda: next(ids))  # another parent at every call
-    step = Step(1, epoch=0.1, loss=1, lr=0.1, grad_norm=1, tokens=9, tokens_per_second=1, seconds=1)
-    trials._ProgressObserver(lambda fraction, left: None, subprocess=False).step(step)
-    with pytest.raises(KeyboardInterrupt):
-        trials._ProgressObserver(lambda fraction, left: None, subprocess=True).step(step)
+def test_scores_of_sources_of_one_length_are_not_lost(tmp_path: Path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("ab\tb\nba\ta\n" * 8)
+    ran = windlass(
+        "compare", "--task", "text", "--train", pairs, "--by", "length", "--seeds", "1", "--out", tmp_path / "o", *QUICK
+    )
+    assert ran.code == 0, ran.err
+    assert "no scores by length: all sources have the same length (3)" in ran.err
+    assert "dev cer" in ran.out
+    assert (tmp_path / "o" / "comparison.md").exists()
+    assert not (tmp_path / "o" / "lengths.png").exists()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_parallel_runs_save_and_end_with_their_comparison(tiny_data: Path, tmp_path: Path, number: signal.Signals):
+    endless = [*TINY, "--set", "train.epochs=100000", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path / "out")]
+    command = ["compare", "--task", "text", "--train", str(tiny_data / "pairs.tsv"), "--quiet", *endless]
+    comparison = subprocess.Popen([sys.executable, "-m", "windlass", *command], stderr=subprocess.DEVNULL)
+    folders = [tmp_path / "out" / "runs" / "text" / seed / "training" for seed in "12"]
+    wait_for(lambda: all((folder / "metrics.jsonl").exists() for folder in folders))
+    children = [stat.parent for stat in Path("/proc").glob("[0-9]*/stat") if parent_of(stat) == comparison.pid]
+    assert len(children) == 2
+    comparison.send_signal(number)
+    assert comparison.wait(60) == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    wait_for(lambda: not any(runs(child) for child in children))
+    assert all([*folder.glob("checkpoint-*")] for folder in folders)
+    assert not any(folder.parent.with_suffix(".log").read_text() for folder in folders)  # no traceback
+
+
+def parent_of(stat: Path) -> int | None:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return None
+
+
+def runs(process: Path) -> bool:
+    try:
+        return b"windlass.comparing.trial" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 # -- the data are recognised as for a single run
@@ -359,7 +412,11 @@ def test_unclear_columns_are_refused_before_anything_is_trained(tmp_path: Path):
 def test_it_is_said_if_no_candidate_is_better_than_the_baseline():
     worse = Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 95.0)))
     assert worse.below_baseline() == ["no candidate is better than the baseline: lstm has wer 95.00, copy 95.00"]
-    assert Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 94.0))).below_baseline() == []
+    said = "Best on dev by wer: lstm (95.00), which is not better than the baseline, copy 95.00.\n"
+    assert said in worse.markdown()
+    better = Comparison((trial("gru", 1, 96.0), trial("lstm", 1, 94.0)))
+    assert better.below_baseline() == []
+    assert "Best on dev by wer: lstm.\n" in better.markdown()
 
 
 def test_a_key_that_is_varied_twice_is_refused(tmp_path: Path):

@@ -30,6 +30,7 @@ from windlass.experiment.data import (
     as_examples,
     as_pairs,
     choose_columns,
+    describe_columns,
     describe_skipped,
     in_python,
     prepare_sources,
@@ -57,7 +58,6 @@ from windlass.inference.importance import AttentionReport, attention_report
 from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
-from windlass.tasks import TASKS
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
 
@@ -367,7 +367,7 @@ def fit(
         composed = choose_columns(with_columns(composed, columns, frame), frame)
         data = as_data(frame, dev, composed)
         if frame.names is not None:
-            observer.note(_describe_columns(composed))
+            observer.note(describe_columns(composed))
     if skipped := describe_skipped(data.report.findings):
         observer.note(skipped)
     for finding in data.report.findings:
@@ -402,13 +402,6 @@ def _two_lists(train: Frame, dev: Rows | None) -> bool:
 def _source_columns(recipe: Recipe) -> Columns:
     second = {"second": recipe.data.second} if sides_of(recipe).source_side.texts > 1 else {}
     return {"source": recipe.data.source, **second}
-
-
-def _describe_columns(recipe: Recipe) -> str:
-    if TASKS[recipe.task].language_model:
-        return f"the texts are column {recipe.data.target!r}"
-    names = " and ".join(repr(column) for column in _source_columns(recipe).values())
-    return f"the source is {names}, the target {recipe.data.target!r}"
 
 
 def load(folder: str | Path, device: str = "auto") -> Trained:

@@ -149,7 +149,8 @@ def _print(comparison: Comparison, out: Path, json_: bool, note: Callable[[str],
         group = f"{lengths.group}: " if lengths.group else ""
         print(f"{group}{lengths.part} {lengths.metric} by the length of the source, in tokens (examples)")
         print(lengths.markdown())
-    note(f"mean ± standard deviation over seeds; all metrics in {out / 'comparison.md'}, drawn in {picture}")
+    spread = "mean ± standard deviation over seeds; " if comparison.repeated else ""
+    note(f"{spread}all metrics in {out / 'comparison.md'}, drawn in {picture}")
     for sentence in comparison.below_baseline():
         note(sentence)
     note(f"models in {shlex.quote(str(out / 'runs'))}")

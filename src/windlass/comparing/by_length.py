@@ -101,12 +101,12 @@ def score_by_length(
         raise DataError("no examples to score by length")
     first = Bundle.load(next(iter(folders.values()))[0], device)
     if first.task.language_model:
-        raise DataError("--by length needs a source: a language model has none")
+        raise DataError("no scores by length: a language model has no source")
     source = first.sides.source
     lengths = [source.cost(arrays) for arrays in source.encode_all([e.source for e in examples])]
     ranges = ranges_of(lengths)
     if len(ranges) < 2:
-        raise DataError(f"--by length: all sources have the same length ({ranges[0][0]})")
+        raise DataError(f"no scores by length: all sources have the same length ({ranges[0][0]})")
     parts = [[e for e, n in zip(examples, lengths, strict=True) if low <= n <= high] for low, high in ranges]
     scores: dict[str, list[list[float]]] = {}
     for name, each in folders.items():

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from windlass.core.errors import DataError, RecipeError, WindlassError
+from windlass.data.frames import Frame
 from windlass.experiment.recognise import compose_for
 from windlass.recipe import Recipe, compose, override
 
@@ -30,7 +31,7 @@ class Candidate:
     name: str
     recipe: Recipe
     group: str = ""  # candidates with the same task and data; empty if there is only one group
-    test: str | None = None  # a file to score on in addition to dev
+    test: str | Frame | None = None  # a file, or data in memory, to score on in addition to dev
     adaptable: bool = False  # the default of a task, whose tokens are still to suit the data
     settings: tuple[dict[str, Any], ...] = ()  # of a user, which stay
     error: str | None = None  # why its data cannot be read

@@ -33,9 +33,10 @@ class Spread:
         """From values."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
 
-    def render(self, format_value: Callable[[float], str]) -> str:
-        """Return both as text."""
-        return f"{format_value(self.mean)} ± {format_value(self.deviation)}"
+    def render(self, format_value: Callable[[float], str], seeds: int) -> str:
+        """Return both as text; of one seed the value alone."""
+        mean = format_value(self.mean)
+        return f"{mean} ± {format_value(self.deviation)}" if seeds > 1 else mean
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Comparison:
 
     >>> trial = Trial("", "gru", 1, "text", "cer", 9, 0.1, 2.0, 50, 5.0, None, {"cer": 9.5}, None, "copy", {})
     >>> print(Comparison((trial,)).markdown().splitlines()[4])
-    | gru | 1 | 9 | 0.10 | 2s ± 0s | - | 9.50 ± 0.00 |
+    | gru | 1 | 9 | 0.10 | 2s | - | 9.50 |
     """
 
     trials: tuple[Trial, ...]
@@ -104,6 +105,11 @@ class Comparison:
         """The groups, in order."""
         return list(dict.fromkeys(t.group for t in self.trials))
 
+    @property
+    def repeated(self) -> bool:
+        """Whether a candidate has several seeds, over which its scores spread."""
+        return any(len(r.seeds) > 1 for r in self.rows)
+
     def best(self, group: str = "") -> str:
         """Return the candidate of a group with the best mean dev score."""
         rows = [r for r in self.rows if r.group == group]
@@ -114,17 +120,31 @@ class Comparison:
         """Say of every group if none of its candidates is better than the baseline."""
         said = []
         for group in self.groups:
-            best = next(r for r in self.rows if (r.group, r.name) == (group, self.best(group)))
-            first = next(t for t in self.trials if t.group == group)
-            metric, score = best.metric, best.dev[best.metric].mean
-            baseline = first.baseline_dev.get(metric)
-            if baseline is None or score == baseline == best_possible(metric):
-                continue
-            if not (score > baseline if higher_is_better(metric) else score < baseline):
-                scores = f"{metric} {format_metric(metric, score)}, {first.baseline} {format_metric(metric, baseline)}"
+            if (scores := self._scores_below(group)) is not None:
+                metric, (best, baseline) = self._metric(group), scores
                 which = f"{group}: " if group else ""
-                said.append(f"{which}no candidate is better than the baseline: {best.name} has {scores}")
+                told = f"{self.best(group)} has {metric} {best}, {baseline}"
+                said.append(f"{which}no candidate is better than the baseline: {told}")
         return said
+
+    def _metric(self, group: str) -> str:
+        return next(t.metric for t in self.trials if t.group == group)
+
+    def _scores_below(self, group: str) -> tuple[str, str] | None:
+        """The best score of a group, and the baseline with its own, if that is as good."""
+        first = next(t for t in self.trials if t.group == group)
+        metric, name = first.metric, self.best(group)
+        score = next(r for r in self.rows if (r.group, r.name) == (group, name)).dev[metric].mean
+        baseline = first.baseline_dev.get(metric)
+        if baseline is None or score == baseline == best_possible(metric):
+            return None
+        if score > baseline if higher_is_better(metric) else score < baseline:
+            return None
+        return format_metric(metric, score), f"{first.baseline} {format_metric(metric, baseline)}"
+
+    def _best_in_words(self, group: str) -> str:
+        said, scores = f"Best on dev by {self._metric(group)}: {self.best(group)}", self._scores_below(group)
+        return f"{said} ({scores[0]}), which is not better than the baseline, {scores[1]}." if scores else f"{said}."
 
     def cells(self, group: str, all_metrics: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return headings and cells of a group's table, the baseline last; with all metrics or only the main one."""
@@ -137,9 +157,9 @@ class Comparison:
         table = []
         for r in rows:
             parts = [r.dev, *([r.test or {}] if tested else [])]
-            scores = [_cell(part, name) for part in parts for name in names]
+            scores = [_cell(part, name, len(r.seeds)) for part in parts for name in names]
             rate = "-" if r.rate is None else f"{r.rate.mean:,.0f}"
-            seconds = r.seconds.render(format_duration)
+            seconds = r.seconds.render(format_duration, len(r.seeds))
             size = [f"{r.parameters:,}", f"{r.megabytes:.2f}"]
             table.append([r.name, str(len(r.seeds)), *size, seconds, rate, *scores])
         baseline = [format_metric(n, first.baseline_dev[n]) if n in first.baseline_dev else "-" for n in names]
@@ -155,15 +175,15 @@ class Comparison:
             lines.append("| " + " | ".join(headings) + " |")
             lines.append("|---" + "|---:" * (len(headings) - 1) + "|")
             lines += ["| " + " | ".join(cells) + " |" for cells in table]
-            metric = next(t.metric for t in self.trials if t.group == group)
-            lines += ["", f"Best on dev by {metric}: {self.best(group)}.", ""]
+            lines += ["", self._best_in_words(group), ""]
             for found in (each for each in self.lengths if each.group == group):
                 heading = f"{found.part} {found.metric} by the length of the source, in tokens (examples)"
                 lines += [f"{heading}:", "", found.markdown(), ""]
         for trial in self.failed:
             group = f"{trial.group}: " if trial.group else ""
             lines.append(f"- {group}{trial.name}, seed {trial.seed} failed: {trial.error}")
-        lines += ["", "Mean ± standard deviation over seeds. Training is wall-clock time, including evaluation."]
+        spread = "Mean ± standard deviation over seeds. " if self.repeated else ""
+        lines += ["", f"{spread}Training is wall-clock time, including evaluation."]
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -189,5 +209,5 @@ class Comparison:
         return draw_lengths(self.lengths, Path(path))
 
 
-def _cell(scores: dict[str, Spread], name: str) -> str:
-    return scores[name].render(lambda value: format_metric(name, value)) if name in scores else "-"
+def _cell(scores: dict[str, Spread], name: str, seeds: int) -> str:
+    return scores[name].render(lambda value: format_metric(name, value), seeds) if name in scores else "-"

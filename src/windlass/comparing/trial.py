@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,10 @@ from windlass.bundle import Bundle
 from windlass.comparing.candidates import Candidate
 from windlass.core.errors import WindlassError
 from windlass.core.tensors import atomic_write
+from windlass.data.examples import Example
+from windlass.data.frames import Frame
 from windlass.data.running import joined_ids
-from windlass.experiment.data import Data, fingerprint, read_data, read_examples
+from windlass.experiment.data import Data, as_examples, fingerprint, read_data, read_examples
 from windlass.experiment.run import run
 from windlass.inference.evaluate import evaluate
 from windlass.inference.predict import predict
@@ -119,19 +124,16 @@ class FailedTrial:
 
 
 class _ProgressObserver(Silent):
-    """Reports progress; stops the run of a subprocess if the comparison itself has exited."""
+    """Reports progress."""
 
-    def __init__(self, report: ReportProgress, subprocess: bool):
+    def __init__(self, report: ReportProgress):
         self.report, self.plan = report, RunPlan(1, 0, 1, None, 0.0, "")
-        self.parent = os.getppid() if subprocess else None
 
     def started(self, plan: RunPlan) -> None:
         self.plan = plan
 
     def step(self, step: Step) -> None:
         self.report(self.plan.fraction_done(step), self.plan.seconds_left(step))
-        if self.parent is not None and os.getppid() != self.parent:
-            raise KeyboardInterrupt
 
 
 def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = False) -> Trial | None:
@@ -157,9 +159,9 @@ def run_trial(job: Job, data: Data, report: ReportProgress, parallel: bool = Fal
         record = {"mark": digest, "test_file": None, "trial": asdict(trained)}
         _save_record(job.folder, record)
     trial = Trial(**record["trial"])
-    if candidate.test is None or record["test_file"] == (test_digest := _file_digest(candidate.test)):
+    if candidate.test is None or record["test_file"] == (test_digest := _digest(candidate.test)):
         return replace(trial, test=trial.test if candidate.test else None)
-    examples = read_examples(job.recipe, candidate.test).examples
+    examples = read_test(job.recipe, candidate.test)
     trial = replace(trial, test=evaluate([Bundle.load(job.folder, job.device)], examples).metrics)
     _save_record(job.folder, {"mark": digest, "test_file": test_digest, "trial": asdict(trial)})
     return trial
@@ -169,11 +171,22 @@ def _save_record(folder: Path, record: dict[str, Any]) -> None:
     atomic_write(folder.with_suffix(".json"), json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
-def _file_digest(path: str) -> str:
+def read_test(recipe: Recipe, test: str | Frame) -> Sequence[Example]:
+    """The examples to test on, from a file or from memory.
+
+    >>> len(read_test(Recipe(), Frame(None, [("ab", "ba")])))
+    1
+    """
+    return (as_examples(test, "test", recipe) if isinstance(test, Frame) else read_examples(recipe, test)).examples
+
+
+def _digest(test: str | Frame) -> str:
+    if isinstance(test, Frame):
+        return hashlib.sha256(repr(test).encode()).hexdigest()
     try:
-        return hashlib.sha256(b"".join(Path(part).read_bytes() for part in path.split(","))).hexdigest()
+        return hashlib.sha256(b"".join(Path(part).read_bytes() for part in test.split(","))).hexdigest()
     except OSError as error:
-        raise WindlassError(f"{path}: cannot read the test file: {error.strerror}") from None
+        raise WindlassError(f"{test}: cannot read the test file: {error.strerror}") from None
 
 
 def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Trial | None:
@@ -182,7 +195,7 @@ def _train(job: Job, data: Data, report: ReportProgress, parallel: bool) -> Tria
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"processes": 1})})
     threads, begun = torch.get_num_threads(), (folder / "training").is_dir()
     try:
-        outcome = run(recipe, data, folder, _ProgressObserver(report, parallel), begun, device=job.device)
+        outcome = run(recipe, data, folder, _ProgressObserver(report), begun, device=job.device)
     finally:
         torch.set_num_threads(threads)
     if outcome.dev is None or outcome.fit.reason == "interrupted":
@@ -220,14 +233,22 @@ def _throughput(bundle: Bundle, data: Data) -> float | None:
     return len(sources) / (time.perf_counter() - began)
 
 
+def _end_with_comparison() -> None:
+    """Stop this process, as Ctrl-C does, when the comparison has gone, which holds the other end of stdin."""
+    os.read(sys.stdin.fileno(), 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _main() -> None:
     """Do the run described by a line of JSON on stdin; write progress and result as lines of JSON."""
     config = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_comparison, daemon=True).start()
     torch.set_num_threads(config["threads"])
     last_report = 0.0
 
     def send(message: dict[str, Any]) -> None:
-        print(json.dumps(message), flush=True)
+        with suppress(BrokenPipeError):  # the comparison has gone: save before the end
+            print(json.dumps(message), flush=True)
 
     def report(fraction: float, left: float) -> None:
         nonlocal last_report

@@ -114,6 +114,18 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
 
 
+def describe_columns(recipe: Recipe) -> str:
+    """Say which columns of a table a recipe reads.
+
+    >>> describe_columns(choose_columns(Recipe(), as_frame({"id": [1], "text": ["a"], "label": ["b"]})))
+    "the source is 'text', the target 'label'"
+    """
+    *sources, target = map(repr, _columns(recipe).values())
+    return (
+        f"the source is {' and '.join(sources)}, the target {target}" if sources else f"the texts are column {target}"
+    )
+
+
 def in_python(message: str) -> str:
     """A message that names options of the command line, for Python.
 
@@ -121,10 +133,17 @@ def in_python(message: str) -> str:
     'add task="classify", or choose with source='
     >>> in_python("resume it with --resume --out m, delete it first with --overwrite, or choose another --out")
     'resume it with resume=True, delete it first, or choose another out='
+    >>> in_python("--vary seed: given twice: put all its values into one, as in --vary seed=A,B,C")
+    'vary seed: given twice: put all its values into one, as in vary={"seed": "A,B,C"}'
     """
     message = re.sub(r"--resume( --out .*?(?=,|$))?", "resume=True", message.replace(" with --overwrite", ""))
-    message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
-    return re.sub(r"--(task|source|target|out)\b", r"\1=", message)
+    message = re.sub(
+        r"--vary ([\w.+]+)=(\S+?)(?=:?(?:\s|$))",
+        r'vary={"\1": "\2"}',
+        message.replace("--vary KEY=VALUE,VALUE", "vary="),
+    )
+    message = re.sub(r"--(task|source|target|second) ([\w-]+)( or ([\w-]+))?", _keyword, message)
+    return re.sub(r"--(task|source|target|second|out)\b", r"\1=", message).replace("--vary", "vary")
 
 
 def _keyword(match: re.Match[str]) -> str:

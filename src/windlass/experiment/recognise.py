@@ -136,7 +136,9 @@ def _all_chosen(recipe: Recipe) -> bool:
 def recognise_frame(
     frame: Frame, columns: dict[str, int | str], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
 ) -> str | None:
-    """Recognise the task of data in memory, some columns of which are chosen; None if the settings say which it is.
+    """Recognise the task of data in memory; None if the settings say which it is.
+
+    Columns are chosen by `columns`, or by settings such as `data.target`.
 
     >>> from windlass.data.frames import as_frame
     >>> rows = as_frame([(f"{n} stars", "good" if n > 3 else "bad") for n in range(20)])
@@ -148,7 +150,7 @@ def recognise_frame(
         return None
 
     def look() -> Recognised:
-        return _recognise_rows(frame, columns)
+        return _recognise_rows(frame, _columns_set(settings) | columns)
 
     try:
         found, why = _agreed(look, settings)
@@ -156,6 +158,16 @@ def recognise_frame(
         raise DataError(in_python(str(error))) from None
     note(in_python(why))
     return found.task
+
+
+def _columns_set(settings: Sequence[dict[str, Any]]) -> dict[str, int | str]:
+    """The columns that settings choose."""
+    found = {}
+    for own in settings:
+        for part, column in (own["data"] if isinstance(own.get("data"), dict) else {}).items():
+            if part in ("source", "second", "target") and isinstance(column, int | str):
+                found[part] = column
+    return found
 
 
 def _recognise_rows(frame: Frame, columns: dict[str, int | str]) -> Recognised:
