@@ -424,3 +424,10 @@ def test_a_key_that_is_varied_twice_is_refused(tmp_path: Path):
     assert "--vary model.encoder.cell: given twice" in refused(
         "compare", "--task", "classify", *vary, "--out", tmp_path / "out"
     )
+
+
+def test_a_single_candidate_is_told(tiny_data: Path, tmp_path: Path):
+    arguments = ("compare", tiny_data / "pairs.tsv", "--task", "text", "--seeds", "1", *QUICK)
+    assert "a single candidate" in windlass(*arguments, "--out", tmp_path / "a").err
+    two = ("--vary", "model.encoder.cell=gru,lstm")
+    assert "a single candidate" not in windlass(*arguments, *two, "--out", tmp_path / "b").err

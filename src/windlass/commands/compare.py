@@ -77,6 +77,8 @@ def compare_command(
         over["dev"] = dev
     settings = [*([{"data": over}] if over else []), *map(setting, set_ or [])]
     compared = candidates(recipes, task, settings, [parse_vary(text) for text in vary or []], test or (), note)
+    if len(compared) == 1:
+        note("a single candidate: to compare it with others, add --vary KEY=A,B or another recipe")
     try:
         comparison = run_all(
             compared,
