@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
 import json
+import os
 import subprocess
 import sys
+import zlib
+from unittest.mock import patch
 
 import pytest
 
 from command import refused, windlass
+from windlass.data.files import stdin_lines
 
 ROWS = [(f"the {noun} was {word}", label) for noun in "film book meal hotel phone game trip plot".split()
         for word, label in (("fine", "good"), ("warm", "good"), ("dull", "bad"), ("cold", "bad"))]  # fmt: skip
@@ -269,6 +276,43 @@ def test_the_encoding_of_stdin_can_be_set_and_is_hinted_at(folder):
         "stdin:1: not valid UTF-8: invalid bytes are read as unknown; name its encoding, as in --encoding cp1252"
         in ran.err
     )
+
+
+def as_utf16(data: bytes) -> bytes:
+    return codecs.BOM_UTF16_LE + data.decode().encode("utf-16-le")
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, as_utf16, lambda data: gzip.compress(as_utf16(data))])
+def test_gzip_and_utf16_are_told_on_stdin_by_their_first_bytes(folder, packed):
+    whole = (folder / "reviews.csv").read_bytes()
+    plain, same = (windlass("predict", folder / "model", stdin=data).out for data in (whole, packed(whole)))
+    assert same == plain
+    ran = windlass("evaluate", folder / "model", "-", "--json", stdin=packed(whole))
+    assert json.loads(ran.out)["examples"] == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"the film was fine\n" * 9)[:-9], "stdin: damaged gzip"),
+        (b"a\0b\n", "stdin: this is a binary file"),
+        (b"PK\x03\x04 and so on", "stdin: this is a zip archive"),
+    ],
+)
+def test_what_is_no_text_is_refused_on_stdin(folder, data, said):
+    ran = windlass("predict", folder / "model", stdin=data)
+    assert (ran.code, ran.err.splitlines()[-1].startswith(f"windlass: {said}")) == (1, True)
+    assert said in refused("evaluate", folder / "model", "-", stdin=data)
+
+
+def test_gzip_on_stdin_is_answered_line_by_line_too():
+    ends = os.pipe()
+    given, writer = io.TextIOWrapper(open(ends[0], "rb")), open(ends[1], "wb", buffering=0)
+    with given, writer, patch("sys.stdin", given):
+        packing, got = zlib.compressobj(wbits=31), stdin_lines(None, None, print)
+        for number, text in enumerate(("the film was fine", "the meal was cold"), 1):
+            writer.write(packing.compress(f"{text}\n".encode()) + packing.flush(zlib.Z_SYNC_FLUSH))
+            assert next(got) == (number, text)
 
 
 # ---------------------------------------------------------------- options and files of no use
