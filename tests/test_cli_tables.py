@@ -74,6 +74,13 @@ def test_a_column_that_is_not_there_is_told(folder):
     ) or "known" in refused("predict", folder / "model", folder / "reviews.csv", "--source", "text")
 
 
+def test_an_empty_file_gives_nothing(folder):
+    ran = windlass("predict", folder / "model", os.devnull)
+    assert (ran.code, ran.out) == (0, "")
+    assert "there is nothing to predict" in ran.err
+    assert "the file is empty" in refused("evaluate", folder / "model", os.devnull)
+
+
 def test_a_line_in_is_a_line_out_at_once_and_a_closed_pipe_is_no_error(folder):
     program = [sys.executable, "-m", "windlass", "predict", str(folder / "model")]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

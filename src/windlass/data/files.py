@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import os
 import re
 import sys
 import zlib
@@ -57,7 +58,7 @@ def existing(path: str | Path) -> Path:
     """
     found = Path(path)
     try:
-        if found.is_file():
+        if found.is_file() or str(found) == os.devnull:
             return found
         if found.is_dir():
             raise DataError(f"{path}: this is a folder; name a file in it")
