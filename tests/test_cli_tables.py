@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -227,6 +226,18 @@ def test_json_is_recognised_on_stdin(folder):
     assert ran.out == windlass("predict", folder / "model", folder / "reviews.csv").out
 
 
+def test_json_on_stdin_without_the_column_names_its_keys(folder):
+    objects = b'{"text": "the film was fine", "stars": 5}\n'
+    said = "stdin:1: no key is called 'review, as written'; known: stars, text; choose by --source"
+    assert refused("predict", folder / "model", stdin=objects) == said
+    assert "no key is called 'txt'; did you mean 'text'?" in refused(
+        "predict", folder / "model", "--source", "txt", stdin=objects
+    )
+    assert windlass("predict", folder / "model", "--source", "text", stdin=objects).code == 0
+    lines = windlass("predict", folder / "model", "--format", "tsv", "--source", "1", "--json", stdin=objects)
+    assert json.loads(lines.out)["input"] == objects.decode().strip()  # the text itself
+
+
 def test_json_on_stdin_is_answered_line_by_line(folder):
     program = [sys.executable, "-m", "windlass", "predict", str(folder / "model"), "--format", "jsonl"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -314,8 +325,7 @@ def test_what_is_no_text_is_refused_on_stdin(folder, data, said):
 
 def test_gzip_on_stdin_is_answered_line_by_line_too():
     ends = os.pipe()
-    given, writer = io.TextIOWrapper(open(ends[0], "rb")), open(ends[1], "wb", buffering=0)
-    with given, writer, patch("sys.stdin", given):
+    with open(ends[0]) as given, open(ends[1], "wb", buffering=0) as writer, patch("sys.stdin", given):
         packing, got = zlib.compressobj(wbits=31), stdin_lines(None, None, print)
         for number, text in enumerate(("the film was fine", "the meal was cold"), 1):
             writer.write(packing.compress(f"{text}\n".encode()) + packing.flush(zlib.Z_SYNC_FLUSH))
