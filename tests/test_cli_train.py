@@ -204,6 +204,12 @@ def tiny_run(tiny_data, tmp_path_factory):
     return train(tmp_path_factory.mktemp("run"), "--task", "text", tiny_data / "pairs.tsv", *ONE)
 
 
+def test_a_model_without_its_run_is_not_resumed_wherever_its_data_is(tiny_run, tmp_path, monkeypatch):
+    shutil.copytree(tiny_run, tmp_path / "copy", ignore=shutil.ignore_patterns("training"))
+    monkeypatch.chdir(tmp_path)
+    assert refused("train", "--resume", "--out", "copy") == "copy: no run to resume: drop --resume to start one"
+
+
 def test_a_run_is_not_resumed_on_other_data(tiny_data, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_bytes((tiny_data / "pairs.tsv").read_bytes())

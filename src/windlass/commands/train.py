@@ -116,6 +116,7 @@ def train(
         for part in settings:
             content = merge(content, part)
         composed = parse(content)
+        check_folder(out, resume=True)  # before data is read
         data = read_data(composed)
     else:
         start = Bundle.load(base, device) if base else None
