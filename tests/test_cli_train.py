@@ -163,7 +163,8 @@ def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp
     assert "no such folder" in refused("train", pairs, "--from", tmp_path / "nosuch", "--out", out)
     assert "no device 'warp'" in refused("train", pairs, "--device", "warp", "--out", out)
     assert "no such folder" in refused("train", "--resume", "--out", out)
-    assert "give only --out and --set" in refused("train", "--resume", pairs, "--out", tiny_model)
+    told = refused("train", "--resume", pairs, "--out", tiny_model)
+    assert "give only --out, --epochs, --minutes and --set with it" in told
     assert not out.exists()
 
 
