@@ -8,6 +8,7 @@ import math
 import pytest
 
 import windlass
+from task_models import task_model
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError
 from windlass.decoding.options import Beam, Greedy, Sample
@@ -100,6 +101,16 @@ def test_a_blank_text_gives_a_blank_prediction(model):
 def test_predict_says_that_it_wants_texts(model, wrong):
     with pytest.raises(DataError, match="give a text, a list of texts, or a data frame"):
         model.predict(wrong)
+
+
+def test_two_texts_are_told_how_to_be_one_pair():
+    bundle, pair = task_model("entail")
+    entail = windlass.Trained(bundle)
+    assert entail.predict([pair])[0].text
+    with pytest.raises(DataError, match=r"one pair is a list of one: predict\(\[\('a film', 'b film'\)\]\)$"):
+        entail.predict(("a film", "b film"))
+    with pytest.raises(DataError, match=r"as a list: \['c film'\]$"):
+        entail.predict(["a film\tb film", "b film\tc film", "c film"])
 
 
 def test_greedy_search_has_no_second_best(model):

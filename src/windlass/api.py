@@ -15,7 +15,7 @@ from windlass.baseline.language import LanguageBaselines
 from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
-from windlass.core.errors import BundleError, DataError, TrainingError
+from windlass.core.errors import BundleError, DataError, TrainingError, short
 from windlass.core.records import Prediction
 from windlass.data.column_groups import as_choice
 from windlass.data.examples import Example, Value
@@ -120,13 +120,20 @@ class Trained:
             try:
                 values.append(self.bundle.sides.read(item))
             except CellError as error:
-                raise DataError(f"texts row {n}: {error}") from None
+                raise DataError(f"texts row {n}: {error}{self._one_pair(texts)}") from None
         predictions = predict([self.bundle], values, search, nbest)
         if bad := [p.error for p in predictions if p.error]:
             if len(bad) == len(predictions):
                 raise DataError(bad[0])
             warnings.warn(f"{len(bad)} of {len(predictions)} inputs cannot be read; first is {bad[0]}", stacklevel=2)
         return predictions
+
+    def _one_pair(self, texts: Rows) -> str:
+        """How to give a single pair, if that is what the texts may be."""
+        single = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+        if not single or not len(texts) == self.bundle.sides.source.texts == 2:
+            return ""
+        return f"; one pair is a list of one: predict([({', '.join(map(short, texts))})])"
 
     def score(
         self, pairs: Rows, source: Column = None, target: Column = None, second: Column = None
