@@ -157,6 +157,24 @@ def test_files_and_pairs_train_the_same_model(tmp_path):
     assert files.evaluate(tmp_path / "dev.tsv").metrics == memory.evaluate(held).metrics
 
 
+def test_a_base_is_a_model_or_its_folder_and_brings_its_recipe(model, tiny_model):
+    short = {"settings": {"train.epochs": 1, "train.processes": 1}, "quiet": True}
+    new = reversals()[:60]
+    first, second = (windlass.fit(new, base=base, **short) for base in (model, str(tiny_model)))
+    assert first.predict(WORDS) == second.predict(WORDS)
+    for more in ({"task": "regress"}, {"recipe": "nofile.yaml"}):
+        with pytest.raises(RecipeError, match=r"base= uses the recipe of the model: use settings= instead of task="):
+            windlass.fit(new, base=model, **more, **short)
+
+
+def test_arguments_of_another_type_are_told_in_a_sentence():
+    for name, more in (("base", {"base": 3}), ("recipe", {"recipe": {"task": "lm"}})):
+        with pytest.raises(TypeError, match=f"^{name} is of type (int|dict): give "):
+            windlass.fit(reversals(), **more)
+    with pytest.raises(TypeError, match="folder is of type dict: give the folder of a model"):
+        windlass.load({"text": ["a"]})
+
+
 def test_a_run_in_a_folder_can_be_loaded_and_resumed(tmp_path):
     def run(**more):
         settings = SMALL | {"train.epochs": more.pop("epochs")}

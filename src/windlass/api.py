@@ -15,7 +15,7 @@ from windlass.baseline.language import LanguageBaselines
 from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
-from windlass.core.errors import BundleError, DataError, TrainingError, short
+from windlass.core.errors import BundleError, DataError, RecipeError, TrainingError, short
 from windlass.core.records import Prediction
 from windlass.data.column_groups import as_choice
 from windlass.data.examples import Example, Value
@@ -24,6 +24,7 @@ from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.adapt import adapt
+from windlass.experiment.arguments import as_path
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -320,7 +321,7 @@ def fit(
     recipe: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     resume: bool = False,
-    base: Trained | None = None,
+    base: Trained | str | Path | None = None,
     quiet: bool = False,
     device: str = "auto",
     source: Column = None,
@@ -332,7 +333,7 @@ def fit(
     `source`, `target` and, for pairs of texts, `second` choose the columns of a table. `settings` overrides options of
     the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, the task is recognised, and tokens and sizes
     are picked from the data; what is picked is noted. Without `out` nothing is written: save the model yourself. `base`
-    is a model to finetune.
+    is a model to finetune, or its folder; its recipe is used.
 
     >>> words = {"word": ["ab", "ba", "aa"] * 4, "spelling": ["ba", "ab", "aa"] * 4}
     >>> model = fit(words, source="word", target="spelling", settings={"train.epochs": 1}, quiet=True)
@@ -340,6 +341,11 @@ def fit(
     'text'
     """
     observer: Observer = Silent() if quiet else PythonNotes(RichProgress())
+    if base is not None and (task is not None or recipe is not None):
+        raise RecipeError("base= uses the recipe of the model: use settings= instead of task= or recipe=")
+    if base is not None and not isinstance(base, Trained):
+        base = load(as_path(base, "base", "a model or its folder"), device)
+    path = None if recipe is None else as_path(recipe, "recipe", "the name of a YAML file, and options as settings=")
     own = [override(name, value) for name, value in (settings or {}).items()]
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
@@ -360,12 +366,12 @@ def fit(
     elif frame is None:
         over = [files, {"data": named}, *own]
         try:
-            composed = compose_for(task, Path(recipe) if recipe else None, over, observer.note)
+            composed = compose_for(task, path, over, observer.note)
         except DataError as error:
             raise DataError(in_python(str(error))) from None
     else:
         task = recognise_frame(frame, named, own, observer.note) if automatic else task
-        composed = compose(task, Path(recipe) if recipe else None, own)
+        composed = compose(task, path, own)
     data: Data
     if frame is None:
         composed = with_columns(composed, columns)
@@ -425,6 +431,6 @@ def load(folder: str | Path, device: str = "auto") -> Trained:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
-    path = Path(folder)
+    path = as_path(folder, "folder", "the folder of a model")
     baseline = load_baseline(path) or LanguageBaselines.load(path)
     return Trained(Bundle.load(path, device), None, baseline, read_baseline_metrics(path) or {}, path)
