@@ -207,6 +207,23 @@ def test_files_and_pairs_are_not_mixed(tmp_path):
         windlass.fit(tmp_path / "train.tsv", dev=reversals())
 
 
+def test_settings_of_files_are_refused_with_data_in_memory(model):
+    given = {
+        "train": "a.csv",
+        "dev": "no.csv",
+        "format": "csv",
+        "header": False,
+        "separator": ";",
+        "encoding": "cp1252",
+    }
+    for name, value in given.items():
+        for base in (None, model):
+            with pytest.raises(RecipeError, match=rf"data\.{name} is of files and has no use with data in memory: "):
+                windlass.fit(reversals(), settings={f"data.{name}": value}, base=base, quiet=True)
+    with pytest.raises(RecipeError, match="give it as dev="):
+        windlass.fit(reversals(), settings={"data": {"dev": "no.csv"}}, quiet=True)
+
+
 def test_a_wrong_setting_names_the_right_one():
     with pytest.raises(RecipeError, match="did you mean 'epochs'"):
         windlass.fit(reversals(), settings={"train.epoch": 1})

@@ -24,7 +24,7 @@ from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.adapt import adapt
-from windlass.experiment.arguments import as_path
+from windlass.experiment.arguments import as_path, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -361,6 +361,8 @@ def fit(
             "the second argument of fit is validation data: for texts and their labels give zip(texts, labels); for a "
             'language model and validation texts add task="lm"'
         )
+    if frame is not None:
+        check_in_memory(own)
     if base is not None:
         composed = recompose_for(base.bundle.recipe, [files, {"data": named}, *own], observer.note, frame)
     elif frame is None:
