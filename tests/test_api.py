@@ -8,7 +8,7 @@ import math
 import pytest
 
 import windlass
-from task_models import task_model
+from task_models import CTC, task_model
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError
 from windlass.decoding.options import Beam, Greedy, Sample
@@ -116,6 +116,22 @@ def test_two_texts_are_told_how_to_be_one_pair():
 def test_greedy_search_has_no_second_best(model):
     with pytest.raises(RecipeError, match="greedy search finds one output, not 2"):
         model.predict("abc", Greedy(), nbest=2)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "3", 1.5, None])
+def test_an_nbest_list_has_a_whole_number_of_outputs(model, wrong):
+    with pytest.raises(ValueError, match=r"^nbest is .*: give a whole number of at least 1$"):
+        model.predict("abc", nbest=wrong)
+
+
+@pytest.mark.parametrize("head", [{}, CTC])
+@pytest.mark.parametrize("wrong", ["greedy", {"kind": "greedy"}, ["greedy"]])
+def test_a_search_is_options_and_no_name(head, wrong):
+    bundle, text = task_model("text", **head)
+    with pytest.raises(TypeError, match=r"^search is .*greedy.*: give Beam\(size=4\), Greedy\(\) or Sample"):
+        windlass.Trained(bundle).predict(text, wrong)
+    with pytest.raises(TypeError, match=r"^search is .*greedy"):
+        windlass.Trained(bundle).evaluate([(text, "ab")], wrong)
 
 
 def test_an_ensemble_needs_one_vocabulary(model):
