@@ -118,6 +118,14 @@ def test_greedy_search_has_no_second_best(model):
         model.predict("abc", Greedy(), nbest=2)
 
 
+def test_only_language_models_generate(model):
+    for more in ({}, {"temperature": 0.5}):
+        with pytest.raises(RecipeError, match="a model for transliterate, not a language model: use predict"):
+            model.generate("abc", **more)
+        with pytest.raises(RecipeError, match="not a language model"):
+            model.stream("abc", **more)
+
+
 @pytest.mark.parametrize("wrong", [0, -1, "3", 1.5, None])
 def test_an_nbest_list_has_a_whole_number_of_outputs(model, wrong):
     with pytest.raises(ValueError, match=r"^nbest is .*: give a whole number of at least 1$"):

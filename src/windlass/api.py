@@ -53,7 +53,7 @@ from windlass.explain.units import units as find_units
 from windlass.explain.what_if import Matrix, draw_what_if, what_if
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
-from windlass.inference.generate import generate
+from windlass.inference.generate import check_generates, generate
 from windlass.inference.importance import AttentionReport, attention_report
 from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
@@ -169,6 +169,7 @@ class Trained:
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
         """Like `generate`, token by token."""
+        check_generates(self.bundle)
         options = search_options(
             self.bundle.recipe.search or Sample(),
             length_plus=length,
