@@ -12,6 +12,7 @@ from task_models import CTC, task_model
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError
 from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.inference.likelihood import tiny_lm
 from windlass.inference.predict import predict
 
 WORDS = ["abcd", "ab", "dcb", "", "aaaa", "dacb", "bb", "cab"]
@@ -124,6 +125,16 @@ def test_only_language_models_generate(model):
             model.generate("abc", **more)
         with pytest.raises(RecipeError, match="not a language model"):
             model.stream("abc", **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"temperature": -1.0}, "temperature: "), ({"top_k": -1}, "top_k: "), ({"length": 0}, "length: "),
+     ({"seed": "x"}, "seed: ")],
+)  # fmt: skip
+def test_options_of_generation_have_their_names_in_python(given, said):
+    with pytest.raises(RecipeError, match=f"^{said}input should be"):
+        windlass.Trained(tiny_lm()).generate("ab", **given)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "3", 1.5, None])

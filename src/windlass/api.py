@@ -170,14 +170,11 @@ class Trained:
     ) -> Iterator[str]:
         """Like `generate`, token by token."""
         check_generates(self.bundle)
-        options = search_options(
-            self.bundle.recipe.search or Sample(),
-            length_plus=length,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
+        given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        try:
+            options = search_options(self.bundle.recipe.search or Sample(), length_plus=length, **given)
+        except RecipeError as error:
+            raise RecipeError(in_python(str(error))) from None
         return generate([self.bundle], prompt, options, stop)
 
     def evaluate(

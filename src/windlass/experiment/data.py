@@ -121,7 +121,10 @@ def in_python(message: str) -> str:
     'add task="classify", or choose with source='
     >>> in_python("resume it with --resume --out m, delete it first with --overwrite, or choose another --out")
     'resume it with resume=True, delete it first, or choose another out='
+    >>> in_python("--top-k has no use in greedy search")
+    'top_k has no use in greedy search'
     """
+    message = re.sub(r"--(temperature|top-[kp]|seed|length)\b", lambda match: match[1].replace("-", "_"), message)
     message = re.sub(r"--resume( --out .*?(?=,|$))?", "resume=True", message.replace(" with --overwrite", ""))
     message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
     return re.sub(r"--(task|source|target|out)\b", r"\1=", message)
