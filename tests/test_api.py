@@ -8,9 +8,11 @@ import math
 import pytest
 
 import windlass
+from task_models import CTC, task_model
 from toy import SMALL, reversals
 from windlass.core.errors import DataError, RecipeError
 from windlass.decoding.options import Beam, Greedy, Sample
+from windlass.inference.likelihood import tiny_lm
 from windlass.inference.predict import predict
 
 WORDS = ["abcd", "ab", "dcb", "", "aaaa", "dacb", "bb", "cab"]
@@ -102,9 +104,53 @@ def test_predict_says_that_it_wants_texts(model, wrong):
         model.predict(wrong)
 
 
+def test_two_texts_are_told_how_to_be_one_pair():
+    bundle, pair = task_model("entail")
+    entail = windlass.Trained(bundle)
+    assert entail.predict([pair])[0].text
+    with pytest.raises(DataError, match=r"one pair is a list of one: predict\(\[\('a film', 'b film'\)\]\)$"):
+        entail.predict(("a film", "b film"))
+    with pytest.raises(DataError, match=r"as a list: \['c film'\]$"):
+        entail.predict(["a film\tb film", "b film\tc film", "c film"])
+
+
 def test_greedy_search_has_no_second_best(model):
     with pytest.raises(RecipeError, match="greedy search finds one output, not 2"):
         model.predict("abc", Greedy(), nbest=2)
+
+
+def test_only_language_models_generate(model):
+    for more in ({}, {"temperature": 0.5}):
+        with pytest.raises(RecipeError, match="a model for transliterate, not a language model: use predict"):
+            model.generate("abc", **more)
+        with pytest.raises(RecipeError, match="not a language model"):
+            model.stream("abc", **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"temperature": -1.0}, "temperature: "), ({"top_k": -1}, "top_k: "), ({"length": 0}, "length: "),
+     ({"seed": "x"}, "seed: ")],
+)  # fmt: skip
+def test_options_of_generation_have_their_names_in_python(given, said):
+    with pytest.raises(RecipeError, match=f"^{said}input should be"):
+        windlass.Trained(tiny_lm()).generate("ab", **given)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "3", 1.5, None])
+def test_an_nbest_list_has_a_whole_number_of_outputs(model, wrong):
+    with pytest.raises(ValueError, match=r"^nbest is .*: give a whole number of at least 1$"):
+        model.predict("abc", nbest=wrong)
+
+
+@pytest.mark.parametrize("head", [{}, CTC])
+@pytest.mark.parametrize("wrong", ["greedy", {"kind": "greedy"}, ["greedy"]])
+def test_a_search_is_options_and_no_name(head, wrong):
+    bundle, text = task_model("text", **head)
+    with pytest.raises(TypeError, match=r"^search is .*greedy.*: give Beam\(size=4\), Greedy\(\) or Sample"):
+        windlass.Trained(bundle).predict(text, wrong)
+    with pytest.raises(TypeError, match=r"^search is .*greedy"):
+        windlass.Trained(bundle).evaluate([(text, "ab")], wrong)
 
 
 def test_an_ensemble_needs_one_vocabulary(model):
@@ -146,6 +192,24 @@ def test_files_and_pairs_train_the_same_model(tmp_path):
     assert files.evaluate(tmp_path / "dev.tsv").metrics == memory.evaluate(held).metrics
 
 
+def test_a_base_is_a_model_or_its_folder_and_brings_its_recipe(model, tiny_model):
+    short = {"settings": {"train.epochs": 1, "train.processes": 1}, "quiet": True}
+    new = reversals()[:60]
+    first, second = (windlass.fit(new, base=base, **short) for base in (model, str(tiny_model)))
+    assert first.predict(WORDS) == second.predict(WORDS)
+    for more in ({"task": "regress"}, {"recipe": "nofile.yaml"}):
+        with pytest.raises(RecipeError, match=r"base= uses the recipe of the model: use settings= instead of task="):
+            windlass.fit(new, base=model, **more, **short)
+
+
+def test_arguments_of_another_type_are_told_in_a_sentence():
+    for name, more in (("base", {"base": 3}), ("recipe", {"recipe": {"task": "lm"}})):
+        with pytest.raises(TypeError, match=f"^{name} is of type (int|dict): give "):
+            windlass.fit(reversals(), **more)
+    with pytest.raises(TypeError, match="folder is of type dict: give the folder of a model"):
+        windlass.load({"text": ["a"]})
+
+
 def test_a_run_in_a_folder_can_be_loaded_and_resumed(tmp_path):
     def run(**more):
         settings = SMALL | {"train.epochs": more.pop("epochs")}
@@ -176,6 +240,23 @@ def test_files_and_pairs_are_not_mixed(tmp_path):
         windlass.fit(reversals(), dev=tmp_path / "dev.tsv")
     with pytest.raises(TypeError, match="both as files"):
         windlass.fit(tmp_path / "train.tsv", dev=reversals())
+
+
+def test_settings_of_files_are_refused_with_data_in_memory(model):
+    given = {
+        "train": "a.csv",
+        "dev": "no.csv",
+        "format": "csv",
+        "header": False,
+        "separator": ";",
+        "encoding": "cp1252",
+    }
+    for name, value in given.items():
+        for base in (None, model):
+            with pytest.raises(RecipeError, match=rf"data\.{name} is of files and has no use with data in memory: "):
+                windlass.fit(reversals(), settings={f"data.{name}": value}, base=base, quiet=True)
+    with pytest.raises(RecipeError, match="give it as dev="):
+        windlass.fit(reversals(), settings={"data": {"dev": "no.csv"}}, quiet=True)
 
 
 def test_a_wrong_setting_names_the_right_one():

@@ -96,6 +96,17 @@ def test_predict_reads_a_file_as_it_reads_stdin(tiny_model, tmp_path):
     assert windlass("predict", tiny_model, file).out == windlass("predict", tiny_model, "-", stdin=b"ab\n\ncd\n").out
 
 
+def test_output_is_utf8_whatever_the_locale(tiny_model):
+    ran = subprocess.run(
+        [sys.executable, "-m", "windlass", "predict", str(tiny_model), "--json"],
+        input="é\n".encode(),
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    assert json.loads(ran.stdout.decode())["input"] == "é"
+
+
 def test_nothing_in_nothing_out(tiny_model):
     ran = windlass("predict", tiny_model, stdin=b"")
     assert (ran.code, ran.out) == (0, "")

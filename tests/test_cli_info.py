@@ -70,6 +70,8 @@ def test_running_text_is_counted_in_characters(tmp_path):
 
 def test_8_bits_are_told(tiny_model, tmp_path):
     assert windlass("quantise", tiny_model, "--out", tmp_path / "small").code == 0
+    full = refused("quantise", tiny_model, "--out", tmp_path / "small")
+    assert full.endswith("small: exists and is not empty: choose another --out; nothing was changed")
     assert "MB in 8 bits" in windlass("info", tmp_path / "small").out
 
 

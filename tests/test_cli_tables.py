@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import json
+import os
 import subprocess
 import sys
+import zlib
+from unittest.mock import patch
 
 import pytest
 
 from command import refused, windlass
+from windlass.data.files import stdin_lines
 
 ROWS = [(f"the {noun} was {word}", label) for noun in "film book meal hotel phone game trip plot".split()
         for word, label in (("fine", "good"), ("warm", "good"), ("dull", "bad"), ("cold", "bad"))]  # fmt: skip
@@ -65,6 +71,13 @@ def test_a_column_that_is_not_there_is_told(folder):
     assert "no column is called 'text'; did you mean" in refused(
         "predict", folder / "model", folder / "reviews.csv", "--source", "text"
     ) or "known" in refused("predict", folder / "model", folder / "reviews.csv", "--source", "text")
+
+
+def test_an_empty_file_gives_nothing(folder):
+    ran = windlass("predict", folder / "model", os.devnull)
+    assert (ran.code, ran.out) == (0, "")
+    assert "there is nothing to predict" in ran.err
+    assert "the file is empty" in refused("evaluate", folder / "model", os.devnull)
 
 
 def test_a_line_in_is_a_line_out_at_once_and_a_closed_pipe_is_no_error(folder):
@@ -216,6 +229,18 @@ def test_json_is_recognised_on_stdin(folder):
     assert ran.out == windlass("predict", folder / "model", folder / "reviews.csv").out
 
 
+def test_json_on_stdin_without_the_column_names_its_keys(folder):
+    objects = b'{"text": "the film was fine", "stars": 5}\n'
+    said = "stdin:1: no key is called 'review, as written'; known: stars, text; choose by --source"
+    assert refused("predict", folder / "model", stdin=objects) == said
+    assert "no key is called 'txt'; did you mean 'text'?" in refused(
+        "predict", folder / "model", "--source", "txt", stdin=objects
+    )
+    assert windlass("predict", folder / "model", "--source", "text", stdin=objects).code == 0
+    lines = windlass("predict", folder / "model", "--format", "tsv", "--source", "1", "--json", stdin=objects)
+    assert json.loads(lines.out)["input"] == objects.decode().strip()  # the text itself
+
+
 def test_json_on_stdin_is_answered_line_by_line(folder):
     program = [sys.executable, "-m", "windlass", "predict", str(folder / "model"), "--format", "jsonl"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -272,6 +297,42 @@ def test_the_encoding_of_stdin_can_be_set_and_is_hinted_at(folder):
         "stdin:1: not valid UTF-8: invalid bytes are read as unknown; name its encoding, as in --encoding cp1252"
         in ran.err
     )
+
+
+def as_utf16(data: bytes) -> bytes:
+    return codecs.BOM_UTF16_LE + data.decode().encode("utf-16-le")
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, as_utf16, lambda data: gzip.compress(as_utf16(data))])
+def test_gzip_and_utf16_are_told_on_stdin_by_their_first_bytes(folder, packed):
+    whole = (folder / "reviews.csv").read_bytes()
+    plain, same = (windlass("predict", folder / "model", stdin=data).out for data in (whole, packed(whole)))
+    assert same == plain
+    ran = windlass("evaluate", folder / "model", "-", "--json", stdin=packed(whole))
+    assert json.loads(ran.out)["examples"] == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"the film was fine\n" * 9)[:-9], "stdin: damaged gzip"),
+        (b"a\0b\n", "stdin: this is a binary file"),
+        (b"PK\x03\x04 and so on", "stdin: this is a zip archive"),
+    ],
+)
+def test_what_is_no_text_is_refused_on_stdin(folder, data, said):
+    ran = windlass("predict", folder / "model", stdin=data)
+    assert (ran.code, ran.err.splitlines()[-1].startswith(f"windlass: {said}")) == (1, True)
+    assert said in refused("evaluate", folder / "model", "-", stdin=data)
+
+
+def test_gzip_on_stdin_is_answered_line_by_line_too():
+    ends = os.pipe()
+    with open(ends[0]) as given, open(ends[1], "wb", buffering=0) as writer, patch("sys.stdin", given):
+        packing, got = zlib.compressobj(wbits=31), stdin_lines(None, None, print)
+        for number, text in enumerate(("the film was fine", "the meal was cold"), 1):
+            writer.write(packing.compress(f"{text}\n".encode()) + packing.flush(zlib.Z_SYNC_FLUSH))
+            assert next(got) == (number, text)
 
 
 # ---------------------------------------------------------------- options and files of no use

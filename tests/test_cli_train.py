@@ -164,7 +164,8 @@ def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp
     assert "no such folder" in refused("train", pairs, "--from", tmp_path / "nosuch", "--out", out)
     assert "no device 'warp'" in refused("train", pairs, "--device", "warp", "--out", out)
     assert "no such folder" in refused("train", "--resume", "--out", out)
-    assert "give only --out and --set" in refused("train", "--resume", pairs, "--out", tiny_model)
+    told = refused("train", "--resume", pairs, "--out", tiny_model)
+    assert "give only --out, --epochs, --minutes and --set with it" in told
     assert not out.exists()
 
 
@@ -203,6 +204,12 @@ def test_a_resume_that_cannot_be_leaves_the_run_as_it_was(tiny_data, tmp_path):
 @pytest.fixture(scope="module")
 def tiny_run(tiny_data, tmp_path_factory):
     return train(tmp_path_factory.mktemp("run"), "--task", "text", tiny_data / "pairs.tsv", *ONE)
+
+
+def test_a_model_without_its_run_is_not_resumed_wherever_its_data_is(tiny_run, tmp_path, monkeypatch):
+    shutil.copytree(tiny_run, tmp_path / "copy", ignore=shutil.ignore_patterns("training"))
+    monkeypatch.chdir(tmp_path)
+    assert refused("train", "--resume", "--out", "copy") == "copy: no run to resume: drop --resume to start one"
 
 
 def test_a_run_is_not_resumed_on_other_data(tiny_data, tmp_path):

@@ -56,7 +56,8 @@ def test_few_dev_examples_or_a_number_in_the_recipe_keep_the_cutoff():
     assert NUMBER["multilabel"] not in weights(fixed.model)
 
 
-def test_of_equal_cutoffs_the_one_of_before_is_kept():
-    bundle, dev = unsure("tag")
+def test_of_equal_cutoffs_the_one_of_before_is_kept_and_said_to_be_the_default():
+    (bundle, dev), said = unsure("tag"), []
     nothing = [Example(e.source, (" ".join("O" * len(e.source)),), None, e.place) for e in dev]
-    assert choose_cutoff(bundle, nothing, "span_f1", lambda text: None).model.head.factor.value == 1
+    assert choose_cutoff(bundle, nothing, "span_f1", said.append).model.head.factor.value == 1
+    assert said == ["model.head.outside: 1, the default, is best: span_f1 0.0 on dev"]

@@ -15,7 +15,7 @@ from windlass.baseline.language import LanguageBaselines
 from windlass.baseline.verdict import judge
 from windlass.bundle import Bundle
 from windlass.commands.search_flags import search_options
-from windlass.core.errors import BundleError, DataError, TrainingError
+from windlass.core.errors import BundleError, DataError, RecipeError, TrainingError, short
 from windlass.core.records import Prediction
 from windlass.data.column_groups import as_choice
 from windlass.data.examples import Example, Value
@@ -24,6 +24,7 @@ from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.adapt import adapt
+from windlass.experiment.arguments import as_path, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -53,7 +54,7 @@ from windlass.explain.units import units as find_units
 from windlass.explain.what_if import Matrix, draw_what_if, what_if
 from windlass.inference.card import Fact, as_html, as_text, facts
 from windlass.inference.evaluate import Evaluation, evaluate
-from windlass.inference.generate import generate
+from windlass.inference.generate import check_generates, generate
 from windlass.inference.importance import AttentionReport, attention_report
 from windlass.inference.info import read_baseline_metrics, save_baseline_metrics
 from windlass.inference.predict import predict, score
@@ -120,13 +121,20 @@ class Trained:
             try:
                 values.append(self.bundle.sides.read(item))
             except CellError as error:
-                raise DataError(f"texts row {n}: {error}") from None
+                raise DataError(f"texts row {n}: {error}{self._one_pair(texts)}") from None
         predictions = predict([self.bundle], values, search, nbest)
         if bad := [p.error for p in predictions if p.error]:
             if len(bad) == len(predictions):
                 raise DataError(bad[0])
             warnings.warn(f"{len(bad)} of {len(predictions)} inputs cannot be read; first is {bad[0]}", stacklevel=2)
         return predictions
+
+    def _one_pair(self, texts: Rows) -> str:
+        """How to give a single pair, if that is what the texts may be."""
+        single = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+        if not single or not len(texts) == self.bundle.sides.source.texts == 2:
+            return ""
+        return f"; one pair is a list of one: predict([({', '.join(map(short, texts))})])"
 
     def score(
         self, pairs: Rows, source: Column = None, target: Column = None, second: Column = None
@@ -161,14 +169,12 @@ class Trained:
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
         """Like `generate`, token by token."""
-        options = search_options(
-            self.bundle.recipe.search or Sample(),
-            length_plus=length,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
+        check_generates(self.bundle)
+        given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        try:
+            options = search_options(self.bundle.recipe.search or Sample(), length_plus=length, **given)
+        except RecipeError as error:
+            raise RecipeError(in_python(str(error))) from None
         return generate([self.bundle], prompt, options, stop)
 
     def evaluate(
@@ -313,7 +319,7 @@ def fit(
     recipe: str | Path | None = None,
     settings: dict[str, Any] | None = None,
     resume: bool = False,
-    base: Trained | None = None,
+    base: Trained | str | Path | None = None,
     quiet: bool = False,
     device: str = "auto",
     source: Column = None,
@@ -325,7 +331,7 @@ def fit(
     `source`, `target` and, for pairs of texts, `second` choose the columns of a table. `settings` overrides options of
     the recipe by key: `{"train.epochs": 5}`. Without a task or a recipe, the task is recognised, and tokens and sizes
     are picked from the data; what is picked is noted. Without `out` nothing is written: save the model yourself. `base`
-    is a model to finetune.
+    is a model to finetune, or its folder; its recipe is used.
 
     >>> words = {"word": ["ab", "ba", "aa"] * 4, "spelling": ["ba", "ab", "aa"] * 4}
     >>> model = fit(words, source="word", target="spelling", settings={"train.epochs": 1}, quiet=True)
@@ -333,6 +339,11 @@ def fit(
     'text'
     """
     observer: Observer = Silent() if quiet else PythonNotes(RichProgress())
+    if base is not None and (task is not None or recipe is not None):
+        raise RecipeError("base= uses the recipe of the model: use settings= instead of task= or recipe=")
+    if base is not None and not isinstance(base, Trained):
+        base = load(as_path(base, "base", "a model or its folder"), device)
+    path = None if recipe is None else as_path(recipe, "recipe", "the name of a YAML file, and options as settings=")
     own = [override(name, value) for name, value in (settings or {}).items()]
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
@@ -348,17 +359,19 @@ def fit(
             "the second argument of fit is validation data: for texts and their labels give zip(texts, labels); for a "
             'language model and validation texts add task="lm"'
         )
+    if frame is not None:
+        check_in_memory(own)
     if base is not None:
         composed = recompose_for(base.bundle.recipe, [files, {"data": named}, *own], observer.note, frame)
     elif frame is None:
         over = [files, {"data": named}, *own]
         try:
-            composed = compose_for(task, Path(recipe) if recipe else None, over, observer.note)
+            composed = compose_for(task, path, over, observer.note)
         except DataError as error:
             raise DataError(in_python(str(error))) from None
     else:
         task = recognise_frame(frame, named, own, observer.note) if automatic else task
-        composed = compose(task, Path(recipe) if recipe else None, own)
+        composed = compose(task, path, own)
     data: Data
     if frame is None:
         composed = with_columns(composed, columns)
@@ -411,6 +424,6 @@ def load(folder: str | Path, device: str = "auto") -> Trained:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: no-such-folder: no such folder
     """
-    path = Path(folder)
+    path = as_path(folder, "folder", "the folder of a model")
     baseline = load_baseline(path) or LanguageBaselines.load(path)
     return Trained(Bundle.load(path, device), None, baseline, read_baseline_metrics(path) or {}, path)

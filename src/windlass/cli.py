@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -66,6 +68,9 @@ def main() -> None:
     Traceback (most recent call last):
     SystemExit: 1
     """
+    for stream in (sys.stdout, sys.stderr):  # whatever the locale: results are UTF-8, as files are
+        if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
     try:
         app()
     except WindlassError as error:

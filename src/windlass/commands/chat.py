@@ -86,7 +86,7 @@ def chat_command(
     )
     interactive = sys.stdin.isatty()
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # invalid UTF-8 is read as unknown
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # invalid UTF-8 is read as unknown
     if interactive:
         say("say something; /reset starts a new dialog, /quit ends")
 

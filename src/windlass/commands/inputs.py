@@ -308,7 +308,11 @@ def _from_stdin(
         return iter(()), _from_objects(every, wanted)
     plain = options.format == options.header == options.separator == "auto"
     known = first_object(first[1]) or {} if plain else {}
-    if known and set(named := _named(columns, list(known))) <= set(known) and (named or asked):
+    if known and ((named := _named(columns, list(known))) or asked):
+        if missing := [column for column in named if column not in known]:
+            raise DataError(
+                f"stdin:1: no key is called {missing[0]!r}; {nearest(missing[0], known)}; choose by --source"
+            )
         note(f"stdin: read as JSON lines, as the first has {', '.join(map(repr, named)) or 'keys'}")
         return iter(()), _from_objects(every, wanted)
     usual = "," if options.format == "csv" else "\t"

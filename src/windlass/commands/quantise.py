@@ -31,12 +31,12 @@ def quantise_command(
     from windlass.baseline import load_baseline, save_baseline
     from windlass.bundle import Bundle
     from windlass.experiment.data import read_examples
-    from windlass.experiment.folder import check_folder
+    from windlass.experiment.folder import check_new
     from windlass.inference.evaluate import evaluate
     from windlass.inference.quantise import quantise
     from windlass.metrics.likelihood import format_metric
 
-    check_folder(out, resume=False)
+    check_new(out)
     bundle = Bundle.load(folder)
     small = quantise(bundle)
     before: dict[str, float] = {}

@@ -111,11 +111,13 @@ def train(
     start: Bundle | None = None
     if resume:
         if data_over or task or recipe or base or overwrite or vectors:
-            raise WindlassError("--resume uses the recipe and data of the run: give only --out and --set with it")
+            allowed = "--out, --epochs, --minutes and --set"
+            raise WindlassError(f"--resume uses the recipe and data of the run: give only {allowed} with it")
         content = load_definition(out)[0].model_dump(mode="json")
         for part in settings:
             content = merge(content, part)
         composed = parse(content)
+        check_folder(out, resume=True)  # before data is read
         data = read_data(composed)
     else:
         start = Bundle.load(base, device) if base else None

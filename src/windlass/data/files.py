@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import os
 import re
 import sys
 import zlib
@@ -14,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from windlass.core.errors import DataError, short
 from windlass.core.wording import counted
@@ -26,6 +27,7 @@ NAME_ENCODING = "name its encoding, as in --encoding cp1252"
 """What to do about a line that is not UTF-8."""
 BOM = b"\xef\xbb\xbf"
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_GZIP = b"\x1f\x8b"
 _LEGACY = "cp1252 cp1251 cp1253 cp1254 cp1255 cp1256 koi8_r gb18030 big5 shift_jis euc_kr".split()
 """Encodings that old files are in."""
 _HEAD = 2**18
@@ -57,7 +59,7 @@ def existing(path: str | Path) -> Path:
     """
     found = Path(path)
     try:
-        if found.is_file():
+        if found.is_file() or str(found) == os.devnull:
             return found
         if found.is_dir():
             raise DataError(f"{path}: this is a folder; name a file in it")
@@ -82,13 +84,13 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
     Traceback (most recent call last):
     windlass.core.errors.DataError: no-such-file.tsv: no such file; ...
     """
-    if str(path) == STDIN:
-        yield io.BytesIO(_whole(sys.stdin.buffer))  # it is read more than once: first to see what it holds
-        return
-    found = existing(path)
-    try:
+    with _undamaged(path):
+        if str(path) == STDIN:
+            yield io.BytesIO(_whole(sys.stdin.buffer))  # it is read more than once: first to see what it holds
+            return
+        found = existing(path)
         with found.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
+            packed = raw.read(2) == _GZIP
             raw.seek(0)
             if found.suffix == ".gz" and not packed and raw.read(1):
                 raise DataError(f"{path}: named .gz but not gzip; copy it again, or take .gz off its name")
@@ -98,6 +100,12 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
                     yield unpacked  # type: ignore[misc]
             else:
                 yield raw
+
+
+@contextmanager
+def _undamaged(path: str | Path) -> Iterator[None]:
+    try:
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip ({error}); copy or download it again") from error
     except OSError as error:
@@ -106,7 +114,32 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 @cache
 def _whole(stream: BinaryIO) -> bytes:
-    return stream.read()
+    data = stream.read()
+    return gzip.decompress(data) if data.startswith(_GZIP) else data
+
+
+class _Coming(io.RawIOBase):
+    """The bytes of a stream as they come, of which the first have been looked at."""
+
+    def __init__(self, first: bytes, stream: Any):
+        self.first, self.stream = first, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        got = self.first[: len(buffer)] or self.stream.read1(len(buffer))
+        self.first = self.first[len(got) :]
+        buffer[: len(got)] = got
+        return len(got)
+
+
+def _looked_at(stream: Any) -> tuple[bytes, _Coming]:
+    """The bytes that tell gzip and UTF-16, and the stream from its beginning; no more is waited for than it takes."""
+    first: bytes = stream.read(1)
+    if first and any(mark.startswith(first) for mark in (_GZIP, *_MARKS)):
+        first += stream.read(1)
+    return first, _Coming(first, stream)
 
 
 def check_encoding(name: str) -> str:
@@ -219,7 +252,9 @@ def told_encoding(path: str | Path, other: str) -> str | None:
 
 
 def stdin_lines(encoding: str | None, other: str | None, note: Callable[[str], None]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of stdin as they come; from the first that is not UTF-8 on, in `other`, if that is given.
+    """Yield the lines of stdin as they come, unpacked if it is gzip; the encoding is told as that of a file.
+
+    From the first line that is not UTF-8 on, they are read in `other`, if that is given.
 
     >>> from unittest.mock import patch
     >>> given = io.TextIOWrapper(io.BytesIO("León\\n".encode("cp1252")))
@@ -228,17 +263,24 @@ def stdin_lines(encoding: str | None, other: str | None, note: Callable[[str], N
     stdin: not UTF-8: read as cp1252, as the training data was; else: --encoding
     [(1, 'León')]
     """
-    stream = sys.stdin.buffer
-    plain = encoding is None or codecs.lookup(encoding).name == "utf-8"
-    raws = iter(stream.readline, b"") if plain or encoding is None else _as_utf8("stdin", stream, encoding)
     told = False
-    for number, raw in enumerate(raws, 1):
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
-        if other is not None and plain and (told or undecoded(text)):
-            if not told:
-                note(other_encoding("stdin", other))
-            told, text = True, raw.decode(other, "replace")
-        yield number, text.removesuffix("\n").removesuffix("\r")
+    with _undamaged("stdin"):
+        first, coming = _looked_at(sys.stdin.buffer)
+        if first == _GZIP:
+            first, coming = _looked_at(gzip.GzipFile(fileobj=coming))
+        if not first:
+            return
+        known, stream = encoding or _MARKS.get(first, "utf-8"), io.BufferedReader(coming)
+        plain = codecs.lookup(known).name == "utf-8"
+        for number, raw in enumerate(stream if plain else _as_utf8("stdin", stream, known), 1):
+            if number == 1 and encoding is None:
+                _encoding("stdin", raw)  # or it is no text
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape")
+            if other is not None and plain and (told or undecoded(text)):
+                if not told:
+                    note(other_encoding("stdin", other))
+                told, text = True, raw.decode(other, "replace")
+            yield number, text.removesuffix("\n").removesuffix("\r")
 
 
 def other_encoding(name: str, encoding: str) -> str:

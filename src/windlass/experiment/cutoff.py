@@ -36,6 +36,10 @@ def choose_cutoff(bundle: Bundle, dev: Sequence[Example], metric: str, note: Not
         found[value] = evaluate([bundle], dev).metrics
     best = max(found, key=lambda value: sign * found[value][metric])  # of equals, the nearest to the start
     cutoff.value = best
-    told = f"{metric} {found[best][metric]:.1f} on dev, {found[cutoff.start][metric]:.1f} with {cutoff.start:g}"
-    note(f"model.head.{cutoff.option}: {best:g} is best: {told}")
+    told = f"{metric} {found[best][metric]:.1f} on dev"
+    if best == cutoff.start:
+        note(f"model.head.{cutoff.option}: {best:g}, the default, is best: {told}")
+    else:
+        default = f"{found[cutoff.start][metric]:.1f} with {cutoff.start:g}, the default"
+        note(f"model.head.{cutoff.option}: {best:g} is best: {told}, {default}")
     return replace(bundle, scores=found[best])

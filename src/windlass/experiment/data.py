@@ -135,7 +135,10 @@ def in_python(message: str) -> str:
     'resume it with resume=True, delete it first, or choose another out='
     >>> in_python("--vary seed: given twice: put all its values into one, as in --vary seed=A,B,C")
     'vary seed: given twice: put all its values into one, as in vary={"seed": "A,B,C"}'
+    >>> in_python("--top-k has no use in greedy search")
+    'top_k has no use in greedy search'
     """
+    message = re.sub(r"--(temperature|top-[kp]|seed|length)\b", lambda match: match[1].replace("-", "_"), message)
     message = re.sub(r"--resume( --out .*?(?=,|$))?", "resume=True", message.replace(" with --overwrite", ""))
     message = re.sub(
         r"--vary ([\w.+]+)=(\S+?)(?=:?(?:\s|$))",

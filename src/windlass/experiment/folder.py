@@ -32,9 +32,20 @@ def check_folder(out: Path, resume: bool) -> None:
     begun = (out / "training" / "data.json").exists()
     if resume and not begun:
         raise TrainingError(f"{out}: no run to resume: drop --resume to start one")
-    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not resume:
         ways = [f"resume it with --resume --out {out}"] if begun else []
         ways += ["delete it first with --overwrite"] if (out / "recipe.yaml").is_file() else []
+        check_new(out, ways)
+
+
+def check_new(out: Path, ways: Sequence[str] = ()) -> None:
+    """Refuse a folder that is not empty; `ways` are what can be done besides choosing another.
+
+    >>> check_new(Path(__file__), ["look into it"])
+    Traceback (most recent call last):
+    windlass.core.errors.TrainingError: ...: exists and is not empty: look into it, or choose another --out; ...
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         how = ", or ".join(filter(None, [", ".join(ways), "choose another --out"]))
         raise TrainingError(f"{out}: exists and is not empty: {how}; nothing was changed")
 

@@ -31,6 +31,7 @@ def generate(
     >>> "".join(generate([tiny_lm()], "ab", options)) == "".join(generate([tiny_lm()], "ab", options))
     True
     """
+    check_generates(bundles[0])
     options = options or bundles[0].recipe.search or Sample()
     if not options.streams:
         raise RecipeError("beam search has no use for a language model, which has no best text: use sample or greedy")
@@ -44,6 +45,19 @@ def generate(
     forbidden = (UNK, EOS) if endless else (UNK,)
     tokens = stream(members, SearchRequest(options, keys=torch.tensor([0]), forbidden=forbidden), ids)
     return _until((_piece(tokenizer, token, n == 0 and not ids) for n, token in enumerate(tokens)), stop)
+
+
+def check_generates(bundle: Bundle) -> None:
+    """Refuse a model that is not a language model.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> check_generates(Bundle.new(Recipe(), Sides.tiny()))
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: a model for text, not a language model: use predict
+    """
+    if not bundle.task.language_model:
+        raise RecipeError(f"a model for {bundle.task.name}, not a language model: use predict")
 
 
 def _piece(tokenizer: Tokenizer, token: int, first: bool) -> str:

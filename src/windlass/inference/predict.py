@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, NotFiniteError, RecipeError
+from windlass.core.errors import DataError, NotFiniteError, RecipeError, short
 from windlass.core.marks import EOS, UNK
 from windlass.core.options import Options
 from windlass.core.records import Batch, Hypothesis, Member, Memory, Prediction
@@ -59,6 +61,8 @@ def predict(
         raise RecipeError("a language model has no input to predict from: use generate, or score to rate a text")
     if any(b.sides.target != first.sides.target for b in bundles[1:]):
         raise DataError("an ensemble needs bundles with the same target vocabulary: train them on the same data")
+    if not isinstance(nbest, Integral) or nbest < 1:
+        raise ValueError(f"nbest is {short(nbest)}: give a whole number of at least 1")
     searches = _searches(bundles, options)
     if prefix and not all(isinstance(b.model.head, TextHead) for b in bundles):
         raise RecipeError(
@@ -118,7 +122,11 @@ def _searches(
     """The search of every bundle, which it must be able to do; none for models without a search."""
     if options is None:
         return [b.recipe.search for b in bundles if b.recipe.search is not None]
-    given = [options] * len(bundles) if isinstance(options, Options) else list(options)
+    several = isinstance(options, Sequence) and not isinstance(options, str)
+    given: list[Any] = list(options) if several else [options] * len(bundles)
+    if wrong := [own for own in given if not isinstance(own, Options)]:
+        kinds = "Beam(size=4), Greedy() or Sample(seed=1) of windlass.decoding.options"
+        raise TypeError(f"search is {short(wrong[0])}: give {kinds}")
     for n, (bundle, own) in enumerate(zip(bundles, given, strict=True), 1):
         try:
             bundle.model.head.check_search(own)

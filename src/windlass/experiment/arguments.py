@@ -1,0 +1,38 @@
+"""What `fit` and `load` are given in Python, checked before any work begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.core.errors import RecipeError
+
+_OF_FILES = {"train": "give it as the first argument", "dev": "give it as dev="}
+_OF_FILES |= dict.fromkeys(("format", "header", "separator", "encoding"), "leave it out")
+
+
+def check_in_memory(settings: Sequence[dict[str, Any]]) -> None:
+    """Refuse settings about files where the data is in memory.
+
+    >>> check_in_memory([{"data": {"header": False}}])
+    Traceback (most recent call last):
+    windlass.core.errors.RecipeError: data.header is of files and has no use with data in memory: leave it out
+    """
+    for own in (part.get("data") for part in settings):
+        for name in own if isinstance(own, dict) else ():
+            if name in _OF_FILES:
+                raise RecipeError(f"data.{name} is of files and has no use with data in memory: {_OF_FILES[name]}")
+
+
+def as_path(value: object, name: str, instead: str) -> Path:
+    """The path that an argument names, which says what to give `instead` of anything else.
+
+    >>> as_path({"task": "lm"}, "recipe", "the name of a YAML file, and options as settings=")
+    Traceback (most recent call last):
+    TypeError: recipe is of type dict: give the name of a YAML file, and options as settings=
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is of type {type(value).__name__}: give {instead}")
+    return Path(value)
