@@ -228,3 +228,44 @@ def test_sentences_are_offered_the_tasks_that_write_such_texts():
         )
     }
     assert found == {"alike": ("translate",), "shorter": ("summarise",), "words": ()}
+
+
+SENTENCES = [["a", "cat", "runs"], ["the", "dog"], ["it", "sleeps", "here", "now"]] * 4
+
+
+@pytest.mark.parametrize("tag", [int, str, lambda n: "BIO"[n % 3]], ids=["integers", "digits", "letters"])
+@pytest.mark.parametrize("first", [True, False])
+def test_lists_as_long_as_the_lists_of_words_are_tags(tag, first):
+    tags = [[tag(n % 3) for n in range(len(words))] for words in SENTENCES]
+    own = [column(1, "tokens", SENTENCES), column(2, "ner_tags", tags)]
+    found = recognise(own if first else own[::-1])
+    assert (found.task, found.data) == ("tag", {"source": "tokens", "target": "ner_tags"})
+    assert found.reason == "column 'ner_tags' has a tag for every word of column 'tokens', 3 different"
+    assert (
+        recognise([column(1, None, SENTENCES), column(2, None, tags)], "data", {"source": 1, "target": 2}).task == "tag"
+    )
+
+
+def test_integers_for_every_word_are_tags_whatever_their_name():
+    tags = [[len(word) for word in words] for words in SENTENCES]
+    assert recognise([column(1, "one", tags), column(2, "two", SENTENCES)]).data == {"source": "two", "target": "one"}
+
+
+def test_tags_for_every_sentence_of_a_document():
+    turns = [["how are you", "well thank you"], ["is it so", "so it is", "I see"]] * 3
+    found = recognise([column(1, "text", turns), column(2, "tags", [[0] * len(own) for own in turns])])
+    assert (found.task, found.reason[:36]) == ("tag-document", "column 'tags' has a tag for every se")
+
+
+def test_lists_of_integers_are_sets_of_labels_or_not_clear():
+    texts = [f"{n} a text of some words" for n in range(40)]
+    sets = [[n % 3, 3 + n % 2] for n in range(40)]
+    assert recognise([column(1, "text", texts), column(2, "topics", sets)]).task == "multilabel"
+    with pytest.raises(DataError, match="lists of numbers, but not one for every word of column 'text': if these are"):
+        recognise([column(1, "text", texts), column(2, "topics", [[n, n + 1, 7] for n in range(40)])])
+
+
+def test_lists_are_never_the_source_of_a_text():
+    texts = [f"{n} a text of some words" for n in range(12)]
+    with pytest.raises(DataError, match=r"column 'tokens' holds lists, .*: join each list to one text, or name --task"):
+        recognise([column(1, "tokens", SENTENCES), column(2, "summary", texts)])

@@ -94,12 +94,18 @@ class ColumnSample:
     def sets(self) -> bool:
         """Whether cells are lists of labels: of few different texts, which no list has twice."""
         cells = [cell for cell in self.cells if isinstance(cell, list | tuple) and cell]
-        if not self.lists or len(cells) < FEW or not all(type(part) is str for cell in cells for part in cell):
+        if not self.lists or len(cells) < FEW or not all(type(part) in (str, int) for cell in cells for part in cell):
             return False
-        parts = {part.strip() for cell in cells for part in cell}
+        parts = {str(part).strip() for cell in cells for part in cell}
         short = all(len(part.split()) <= 4 for part in parts)
         once = sum(len(set(cell)) == len(cell) for cell in cells) >= 0.98 * len(cells)
         return short and once and len(parts) <= max(4, len(cells) / 8)
+
+    @cached_property
+    def of_texts(self) -> bool:
+        """Whether lists hold texts of several words, and no single words or labels."""
+        parts = [str(part) for cell in self.cells[:200] if isinstance(cell, list | tuple) for part in cell]
+        return sum(len(part.split()) for part in parts) > 1.5 * len(parts)
 
     @cached_property
     def keys(self) -> list[str]:

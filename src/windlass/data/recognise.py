@@ -6,7 +6,6 @@ Where two readings are as likely, nothing is guessed: the error names both and h
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -15,7 +14,6 @@ from windlass.core.errors import DataError, nearest
 from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised
-from windlass.data.examples import as_text
 from windlass.data.recognise_source import (
     FILE_TASKS,
     MOST,
@@ -29,7 +27,8 @@ from windlass.data.recognise_source import (
     only,
     unclear,
 )
-from windlass.data.sheets import MISSING, Column
+from windlass.data.recognise_tags import has_tags, tags_in
+from windlass.data.sheets import Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import PHONEME_NAMES, SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number, plain_name
 
@@ -113,7 +112,7 @@ def recognise(
         found = _answered([first[0], seconds[0]], only(targets, where), where)
         return replace(found, rivals=() if "target" in own else rivals)
     if not targets and len(texts) == 2:
-        source = min(first or texts, key=lambda c: c.sets)
+        source = min(first or texts, key=lambda c: (c.sets, c.numbers))
         return _answered([source], next(c for c in texts if c is not source), where)
     if not targets or not (first or len(usable) > 1):
         if len(texts) > 2:
@@ -290,14 +289,27 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
         return Recognised(
             "multilabel", columns, f"{target.called} holds sets of labels, separated by commas", ("classify", "text")
         )
-    if target.sets and not pair and not _tags(sources[0], target):
+    tagged = not pair and has_tags(sources[0], target)
+    if target.sets and not pair and not tagged:
         return Recognised("multilabel", columns, f"{target.called} holds lists of labels", ("text",))
     if pair:
         raise DataError(f"{where}: {target.called} is neither a label nor a number: name --task, --source and --target")
-    if _tags(sources[0], target):
-        tags = {tag for text in target.texts for tag in text.split()}
-        reason = f"{target.called} has a tag for every word of {sources[0].called}, {len(tags)} different"
-        return Recognised("tag", columns, reason, ("text",))
+    if tagged:
+        document = sources[0].lists and sources[0].of_texts
+        part, task = ("sentence", "tag-document") if document else ("word", "tag")
+        many = f"{len(tags_in(target))} different"
+        reason = f"{target.called} has a tag for every {part} of {sources[0].called}, {many}"
+        return Recognised(task, columns, reason, () if sources[0].lists else ("text",))
+    if target.numbers:
+        raise DataError(
+            f"{where}: {target.called} holds lists of numbers, but not one for every word of {sources[0].called}: if "
+            f"these are labels, add --task multilabel; for tags, give every word one"
+        )
+    if sources[0].lists:
+        raise DataError(
+            f"{where}: {sources[0].called} holds lists, and {target.called} neither a tag for every word nor labels: "
+            f"join each list to one text, or name --task"
+        )
     reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and _phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
@@ -310,16 +322,6 @@ def _writers(source: float, target: float) -> tuple[str, ...]:
     if source < SENTENCE or target < SENTENCE:
         return ()
     return ("summarise",) if source >= 3 * target else ("translate",)
-
-
-def _tags(source: ColumnSample, target: ColumnSample) -> bool:
-    """Whether a target has as many tags, of a small set, as its source has words."""
-    pairs = [(as_text(s).split(), as_text(t).split()) for s, t in zip(source.cells, target.cells, strict=True)
-             if s not in (None, MISSING) and t not in (None, MISSING)]  # fmt: skip
-    alike = sum(len(words) == len(tags) for words, tags in pairs)
-    tags = Counter(tag for _, own in pairs for tag in own)
-    words = Counter(word for own, _ in pairs for word in own)
-    return alike >= 0.98 * len(pairs) and source.words > 1 and len(tags) <= min(200, len(words) / 2, tags.total() / 10)
 
 
 def _phonemes(target: ColumnSample) -> bool:

@@ -10,6 +10,7 @@ from windlass.core.errors import DataError
 from windlass.core.wording import counted
 from windlass.data.column_groups import group, joined
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numbers
+from windlass.data.recognise_tags import has_tags
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
@@ -53,6 +54,8 @@ def of_files(
     inputs = [c for c in free if c.looks == "file"]
     if not inputs:
         inputs = [c for c in free if c.numbers and plain_name(c.name or "") not in TARGET_NAMES]
+        words = [c for c in usable if c.looks == "list" and not c.numbers]
+        inputs = [c for c in inputs if not any(has_tags(own, c) for own in words)]
         # Numbers beside a text that is no target are more likely something that is known of the text.
         beside = [c for c in usable if c.looks in ("text", "list") and c not in inputs and c not in own.values()]
         targets = by_name(usable, TARGET_NAMES) or beside[:1]
@@ -90,7 +93,7 @@ def of_files(
         what = f"{kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
         others = (*(() if kind == "numbers" else (tasks.text,)), *other)
         return Recognised(tasks.label, chosen, f"{holds}, and {target.called} holds {what}", others)
-    several = target.looks == "list" and _are_texts(target.cells)
+    several = target.looks == "list" and target.of_texts
     if kind != "numbers" and (target.looks == "text" or several):
         what = "several texts each" if several else f"texts, {kinds:,} different"
         return Recognised(tasks.text, chosen, f"{holds}, and {target.called} holds {what}", (tasks.label, *other))
@@ -129,12 +132,6 @@ def merged(columns: Sequence[ColumnSample]) -> ColumnSample:
     cells = [joined(row) for row in zip(*(column.cells for column in columns), strict=True)]
     name = group([(column.number, column.name) for column in columns])
     return ColumnSample(columns[0].number, name, cells, columns[0].folder, several=True)
-
-
-def _are_texts(cells: Sequence[object]) -> bool:
-    """Whether lists hold texts of several words, and no labels."""
-    parts = [str(part) for cell in cells[:200] if isinstance(cell, list | tuple) for part in cell]
-    return sum(len(part.split()) for part in parts) > 1.5 * len(parts)
 
 
 def _tags_of_numbers(source: ColumnSample, target: ColumnSample) -> bool:
