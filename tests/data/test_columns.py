@@ -269,3 +269,35 @@ def test_lists_are_never_the_source_of_a_text():
     texts = [f"{n} a text of some words" for n in range(12)]
     with pytest.raises(DataError, match=r"column 'tokens' holds lists, .*: join each list to one text, or name --task"):
         recognise([column(1, "tokens", SENTENCES), column(2, "summary", texts)])
+
+
+ONE_HOT = [(f"really {n} stars of many", n % 2, int(n % 3 == 0)) for n in range(30)]
+
+
+@pytest.mark.parametrize("flag", [int, float, bool, str])
+@pytest.mark.parametrize("target", ["pos,neg", "2-3"])
+def test_columns_of_0_and_1_are_labels_by_their_names(tmp_path, flag, target):
+    own = [column(n, name, [flag(row[n - 1]) if n > 1 else row[0] for row in ONE_HOT])
+           for n, name in enumerate(("review", "pos", "neg"), 1)]  # fmt: skip
+    found = recognise(own, "data", {"target": target})
+    assert (found.task, found.reason) == ("multilabel", "columns 'pos' and 'neg' hold 0 or 1, a label each")
+    assert found.data["source"] == "review"
+    path = written(tmp_path / "a.csv", "review pos neg", *([str(one) for one in c.cells] for c in own))
+    sides = SideOptions(target={"kind": "labels"})
+    examples = read(path, DataOptions(source="review", target=target), sides).examples
+    assert [e.target for e in examples[:4]] == ["neg", "pos", "", "pos,neg"]
+
+
+def test_several_columns_of_other_numbers_are_no_target():
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "a", [0.5] * 30), column(3, "b", [1] * 30)]
+    with pytest.raises(DataError, match=r"^data: several columns of numbers are no target, but 'a' and 'b' hold more"):
+        recognise(own, "data", {"source": "text", "target": "a,b"})
+
+
+def test_columns_of_the_target_are_never_read_as_the_source():
+    sizes = [column(n, name, [f"{k}.{n}" for k in range(30)]) for n, name in ((1, "height"), (2, "width"))]
+    flags = [column(n, name, [k % 2 for k in range(30)]) for n, name in ((3, "new"), (4, "red"))]
+    with pytest.raises(
+        DataError, match="columns 'height' and 'width' hold numbers, and columns 'new' and 'red' hold l"
+    ):
+        recognise([*sizes, *flags], "data", {"target": "new,red"})

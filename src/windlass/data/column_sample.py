@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 
+from windlass.data.column_groups import told_group
 from windlass.data.examples import as_text
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
@@ -94,6 +95,8 @@ class ColumnSample:
     def sets(self) -> bool:
         """Whether cells are lists of labels: of few different texts, which no list has twice."""
         cells = [cell for cell in self.cells if isinstance(cell, list | tuple) and cell]
+        if self.several and self.lists:
+            return all(isinstance(part, str) for cell in cells for part in cell)
         if not self.lists or len(cells) < FEW or not all(type(part) in (str, int) for cell in cells for part in cell):
             return False
         parts = {str(part).strip() for cell in cells for part in cell}
@@ -158,13 +161,20 @@ class ColumnSample:
     def called(self) -> str:
         """Its name, or its number."""
         if self.several:
-            return f"columns {self.name}"
+            return f"columns {told_group(self.name or '')}"
         return f"column {self.column!r}" if self.name else f"column {self.number}"
+
+    @property
+    def holds(self) -> str:
+        """The beginning of a sentence about what it holds."""
+        return f"{self.called} {'hold' if self.several else 'holds'}"
 
     @cached_property
     def looks(self) -> str:
         """What it holds: nothing, object, list, file, id, date, other, links, number, label(s), unclear or text."""
         texts, name, many = self.texts, plain_name(self.name or ""), len(self.texts)
+        if self.several and self.sets:
+            return "list"
         if not texts or (many < len(self.cells) / 2 and not self.taken):
             return "nothing"
         if self.keys:

@@ -230,7 +230,7 @@ def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator
     found, names = pick_columns(frame, columns, name), frame.names or ()
     groups = {part: columns_of(c, names) for part, c in found.items()}
     if any(len(group) > 1 for group in groups.values()):
-        yield from (gathered(row, groups, joined) for row in read_columns(frame, spread(groups), name))
+        yield from (gathered(row, groups, names, joined) for row in read_columns(frame, spread(groups), name))
         return
     places = {part: c - 1 if isinstance(c, int) else names.index(c) for part, c in found.items()}
     in_order = list(places.values()) == list(range(len(places)))

@@ -39,15 +39,16 @@ SENTENCE = 4
 """Words of a text from which it is taken for a sentence."""
 
 
-def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> ColumnSample:
+def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> list[ColumnSample]:
+    """The column that is chosen, or the several that are chosen as one."""
     for one in columns:
         if column in (one.name, one.number):
             if one.looks == "object":
                 raise _of_objects(one, where)
-            return replace(one, taken=True)
+            return [replace(one, taken=True)]
     parts = columns_of(column, [one.name or "" for one in columns])
     if len(parts) > 1:
-        return merged([_chosen(columns, part, where) for part in parts])
+        return [one for part in parts for one in _chosen(columns, part, where)]
     names = [str(one.column) for one in columns]
     if isinstance(column, int):
         raise DataError(f"{where}: no column {column}; there are {len(names)}: {', '.join(names[:MOST])}")
@@ -66,9 +67,21 @@ def _own(
     columns: Sequence[ColumnSample], chosen: Mapping[str, Column], where: str
 ) -> tuple[dict[str, ColumnSample], list[ColumnSample]]:
     """The columns that are chosen, by part; and all columns, with these marked as taken."""
-    own = {part: _chosen(columns, column, where) for part, column in chosen.items()}
+    own, several = dict[str, ColumnSample](), list[ColumnSample]()
+    for part, column in chosen.items():
+        columns_there = _chosen(columns, column, where)
+        own[part] = columns_there[0] if len(columns_there) == 1 else _as_one(columns_there, part, where)
+        several += columns_there[1:] and columns_there
     taken = {c.number: c for c in own.values() if not c.several}
-    return own, [*(taken.get(c.number, c) for c in columns), *(c for c in own.values() if c.several)]
+    rest = [taken.get(c.number, c) for c in columns if c.number not in {one.number for one in several}]
+    return own, [*rest, *(c for c in own.values() if c.several)]
+
+
+def _as_one(columns: Sequence[ColumnSample], part: str, where: str) -> ColumnSample:
+    try:
+        return replace(merged(columns, part), taken=True)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _usable(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) -> list[ColumnSample]:
@@ -273,7 +286,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if target.looks == "unclear":
         raise unclear(target, where)
     if target.looks == "label":
-        labels = f"{target.called} holds {kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
+        labels = f"{target.holds} {kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
         if pair:
             return Recognised("entail", columns, f"{labels}, for pairs of texts", ("text",))
         if long:
@@ -283,34 +296,34 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if target.looks == "number":
         task = "similarity" if pair else "regress"
         return Recognised(
-            task, columns, f"{target.called} holds numbers, {kinds:,} different", ("entail" if pair else "classify",)
+            task, columns, f"{target.holds} numbers, {kinds:,} different", ("entail" if pair else "classify",)
         )
     if target.looks == "labels" and not pair:
         return Recognised(
-            "multilabel", columns, f"{target.called} holds sets of labels, separated by commas", ("classify", "text")
+            "multilabel", columns, f"{target.holds} sets of labels, separated by commas", ("classify", "text")
         )
     tagged = not pair and has_tags(sources[0], target)
     if target.sets and not pair and not tagged:
-        return Recognised("multilabel", columns, f"{target.called} holds lists of labels", ("text",))
+        what = "0 or 1, a label each" if target.several else "lists of labels"
+        return Recognised("multilabel", columns, f"{target.holds} {what}", () if target.several else ("text",))
     if pair:
         raise DataError(f"{where}: {target.called} is neither a label nor a number: name --task, --source and --target")
     if tagged:
         document = sources[0].lists and sources[0].of_texts
         part, task = ("sentence", "tag-document") if document else ("word", "tag")
-        many = f"{len(tags_in(target))} different"
-        reason = f"{target.called} has a tag for every {part} of {sources[0].called}, {many}"
+        reason = f"{target.called} has a tag for every {part} of {sources[0].called}, {len(tags_in(target))} different"
         return Recognised(task, columns, reason, () if sources[0].lists else ("text",))
     if target.numbers:
         raise DataError(
-            f"{where}: {target.called} holds lists of numbers, but not one for every word of {sources[0].called}: if "
+            f"{where}: {target.holds} lists of numbers, but not one for every word of {sources[0].called}: if "
             f"these are labels, add --task multilabel; for tags, give every word one"
         )
     if sources[0].lists:
         raise DataError(
-            f"{where}: {sources[0].called} holds lists, and {target.called} neither a tag for every word nor labels: "
+            f"{where}: {sources[0].holds} lists, and {target.called} neither a tag for every word nor labels: "
             f"join each list to one text, or name --task"
         )
-    reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
+    reason = f"{target.holds} texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and _phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
     others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)

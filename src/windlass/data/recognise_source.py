@@ -69,8 +69,7 @@ def of_files(
         raise DataError(f"{where}: several columns could be the source: {told}; choose with --source")
     source, rest = inputs[0], [c for c in usable if c is not inputs[0]]
     kind = source.files or "numbers"
-    holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.called} holds numbers"
-    holds = holds.replace(" holds ", " hold ") if source.several else holds
+    holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.holds} numbers"
     questions = [own["second"]] if "second" in own else by_name(rest, QUESTION_NAMES)
     if kind == "picture" and len(questions) == 1 and questions[0] is not own.get("target"):
         rest = [c for c in rest if c is not questions[0]]
@@ -92,17 +91,17 @@ def of_files(
     if target.looks == "label":
         what = f"{kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
         others = (*(() if kind == "numbers" else (tasks.text,)), *other)
-        return Recognised(tasks.label, chosen, f"{holds}, and {target.called} holds {what}", others)
+        return Recognised(tasks.label, chosen, f"{holds}, and {target.holds} {what}", others)
     several = target.looks == "list" and target.of_texts
     if kind != "numbers" and (target.looks == "text" or several):
         what = "several texts each" if several else f"texts, {kinds:,} different"
-        return Recognised(tasks.text, chosen, f"{holds}, and {target.called} holds {what}", (tasks.label, *other))
+        return Recognised(tasks.text, chosen, f"{holds}, and {target.holds} {what}", (tasks.label, *other))
     if target.looks == "unclear" and kind != "numbers":
         raise unclear(target, where, *tasks)
     what = {"number": "numbers", "labels": "sets of labels", "list": "lists"}.get(target.looks, "texts")
     task = {"number": "regress", "labels": "multilabel", "list": "multilabel"}.get(target.looks, "text")
     raise DataError(
-        f"{where}: {holds}, and {target.called} holds {what}: if these are labels, add --task {tasks.label}; otherwise "
+        f"{where}: {holds}, and {target.holds} {what}: if these are labels, add --task {tasks.label}; otherwise "
         f"write a recipe with task: {task} and source: {kind}"
     )
 
@@ -123,13 +122,14 @@ def as_vector(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) 
     return [merged(numbers), targets[0]]
 
 
-def merged(columns: Sequence[ColumnSample]) -> ColumnSample:
-    """Several columns as one.
+def merged(columns: Sequence[ColumnSample], part: str = "source") -> ColumnSample:
+    """Several columns as one `part` of an example.
 
     >>> merged([ColumnSample(1, "a", ["0.5"]), ColumnSample(2, "b", ["1"])]).cells
     [[0.5, 1.0]]
     """
-    cells = [joined(row) for row in zip(*(column.cells for column in columns), strict=True)]
+    labels = [str(column.column) for column in columns] if part == "target" else None
+    cells = [joined(row, labels) for row in zip(*(column.cells for column in columns), strict=True)]
     name = group([(column.number, column.name) for column in columns])
     return ColumnSample(columns[0].number, name, cells, columns[0].folder, several=True)
 
