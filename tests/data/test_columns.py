@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,13 @@ def test_columns_of_the_target_are_never_read_as_the_source():
         DataError, match="columns 'height' and 'width' hold numbers, and columns 'new' and 'red' hold l"
     ):
         recognise([*sizes, *flags], "data", {"target": "new,red"})
+
+
+def test_dates_that_are_no_texts_are_no_target_unless_chosen():
+    days = [date(2020, 1, 1 + n % 28) for n in range(30)]
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "target", [*days])]
+    with pytest.raises(DataError, match="only column 'text' holds text"):
+        recognise(own)
+    assert recognise([*own, column(3, "label", ["a", "b"] * 15)]).data["target"] == "label"
+    assert recognise(own, "data", {"target": "target"}).task == "text"
+    assert SideOptions().read_target(days[1]) == "2020-01-02"

@@ -146,3 +146,12 @@ def test_no_library_of_tables_is_imported():
 def test_whole_numbers_are_integers_whether_one_is_missing_or_not(make, labels):
     rows = as_frame(make({"text": ["good", "bad"], "label": labels})).rows
     assert [repr(row[1]) for row in rows] == ["1", "None" if labels[1] is None else "0"]
+
+
+def test_sets_are_lists_in_order_and_no_rows():
+    table = {"text": ["a", "b"], "labels": [{"news", "art"}, frozenset({2, 1})]}
+    rows = [("a", ["art", "news"]), ("b", [1, 2])]
+    assert as_frame(table).rows == as_frame(pd.DataFrame(table)).rows == rows
+    assert as_frame(zip(*table.values(), strict=True)).rows == rows
+    with pytest.raises(DataError, match="train row 2 is set, not a row"):
+        as_frame([("a", "b"), {"a", "b"}], "train")

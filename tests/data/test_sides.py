@@ -328,7 +328,8 @@ def test_labels_that_only_look_like_numbers_stay_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("cell", "read"), [("0,07", "0.07"), ("-3,5", "-3.5"), ("12,50", "12.50"), ("7%", "7"), (0.5, "0.5"), ("1e3", "1e3")]
+    ("cell", "read"),
+    [("0,07", "0.07"), ("-3,5", "-3.5"), ("12,50", "12.50"), ("7%", "7"), (0.5, "0.5"), ("1e3", "1e3")],
 )
 def test_a_decimal_comma_is_a_point(cell, read):
     assert NumberTarget.read(NumberOptions(), cell) == NumberTarget.read(NumberOptions(), read) == read

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
@@ -200,8 +201,15 @@ class ColumnSample:
             return "label"
         return "unclear" if repeated > 0.6 and self.words <= 3 and many >= 20 else "text"
 
+    @cached_property
+    def dates(self) -> bool:
+        """Whether cells are dates or times, and no texts that look like them."""
+        return bool(self.texts) and 2 * sum(isinstance(cell, date) for cell in self.cells) > len(self.texts)
+
     def _aside(self, name: str) -> str | None:
         """What is neither source nor target by its name or its form."""
+        if self.dates:
+            return "date"
         if name in ID_NAMES or name.endswith("_id") or self._counts_up(name) or _mostly(_CODE, self.texts):
             return "id"
         if _mostly(_DATE, self.texts):

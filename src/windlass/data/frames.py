@@ -90,7 +90,8 @@ def as_table(data: Any, name: str = "data") -> Frame | list[Any]:
         return _from_columns(data.columns, data.get_columns(), name)
     if hasattr(data, "column_names") and hasattr(data, "columns"):  # Arrow
         return _from_columns(data.column_names, data.columns, name)
-    items = as_items(data, name)
+    # A row that is a set has no order: it stays one, and is refused.
+    items = [item if isinstance(item, set | frozenset) else cell(item) for item in _listed(data, name)]
     if items and all(isinstance(item, Mapping) for item in items):
         names = list(dict.fromkeys(key for item in items for key in item))
         return _from_columns(names, [[item.get(key) for item in items] for key in names], name)
@@ -109,21 +110,27 @@ def as_items(data: Any, name: str = "data") -> list[Any]:
     Traceback (most recent call last):
     windlass.core.errors.DataError: train is NoneType: give pairs of a source and a target, a data frame, ...
     """
+    return [*map(cell, _listed(data, name))]
+
+
+def _listed(data: Any, name: str) -> Iterable[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(data, method):
             data = getattr(data, method)()
             break
     if isinstance(data, str | bytes | Mapping) or not (isinstance(data, Iterable) or hasattr(data, "__getitem__")):
         raise DataError(f"{name} is {type(data).__name__}: {EXPECTED}")
-    return [cell(item) for item in data]
+    return (item for item in data)
 
 
 def cell(value: Any) -> Any:
-    """A cell without what numpy, pandas and polars add to plain values.
+    """A cell without what numpy, pandas and polars add to plain values; a set is a list in order.
 
     >>> import numpy as np
     >>> cell(np.int64(3)), cell(np.array(["a", "cat"])), cell(float("nan")), cell(True)
     (3, ['a', 'cat'], None, 'True')
+    >>> cell({"sport", "news"})
+    ['news', 'sport']
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -133,6 +140,8 @@ def cell(value: Any) -> Any:
         return [*map(cell, value)]
     if isinstance(value, tuple):
         return tuple(map(cell, value))
+    if isinstance(value, set | frozenset):
+        return sorted(map(cell, value), key=str)
     if hasattr(value, "tolist"):  # an array, a series, or a number of numpy
         return cell(value.tolist())
     missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))

@@ -102,8 +102,8 @@ def recognise(
     own, columns = _own(columns, chosen or {}, where)
     if columns and not columns[0].cells:
         raise DataError(f"{where}: the table has no rows: give at least one example")
-    if len(_usable(columns, own)) < 2:  # dates are to be read or written
-        columns = [replace(c, taken=True) if c.looks == "date" else c for c in columns]
+    if len(_usable(columns, own)) < 2:  # dates that are texts are to be read or written
+        columns = [replace(c, taken=True) if c.looks == "date" and not c.dates else c for c in columns]
     columns = as_vector(columns, own)
     usable = _usable(columns, own)
     free = [c for c in usable if c not in own.values()]

@@ -119,11 +119,13 @@ def in_python(message: str) -> str:
 
     >>> in_python("add --task classify, or choose with --source")
     'add task="classify", or choose with source='
+    >>> in_python("add --task classify or --task text")
+    'add task="classify" or "text"'
     >>> in_python("resume it with --resume --out m, delete it first with --overwrite, or choose another --out")
     'resume it with resume=True, delete it first, or choose another out='
     """
     message = re.sub(r"--resume( --out .*?(?=,|$))?", "resume=True", message.replace(" with --overwrite", ""))
-    message = re.sub(r"--(task|source|target) ([\w-]+)( or ([\w-]+))?", _keyword, message)
+    message = re.sub(r"--(task|source|target) ([\w-]+)( or (?:--\1 )?(\w[\w-]*))?", _keyword, message)
     return re.sub(r"--(task|source|target|out)\b", r"\1=", message)
 
 
