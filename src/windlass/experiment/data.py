@@ -14,6 +14,7 @@ from typing import Any
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.wording import counted
+from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample
 from windlass.data.doctor import Report
 from windlass.data.examples import Example, Place, Value, expand, frozen
@@ -100,16 +101,21 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
     wanted = _columns(recipe)
     if frame.names is None:
         _check_names(frame, wanted)
-        return recipe
+        if len(frame.integers) <= len(wanted):
+            return recipe
+    names = frame.names or frame.integers
     if frame.rows and "source" in wanted and not all(wanted.values()):
         cells = zip(*frame.rows[:SAMPLE], strict=True)
-        named = zip(frame.names, cells, strict=True)
+        named = zip(names, cells, strict=True)
         samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
         own = {part: column for part, column in wanted.items() if column is not None}
         try:
-            wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
+            found = columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
         except DataError as error:
             raise DataError(in_python(str(error))) from None
+        wanted |= {part: frame.choice(column) for part, column in found.items() if part not in own}
+    if frame.names is None and not all(wanted.values()):
+        return recipe
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
 
@@ -158,7 +164,8 @@ def with_columns(recipe: Recipe, columns: Mapping[str, int | str | None], data: 
 
 
 def _check_names(frame: Frame, columns: Columns) -> None:
-    names = [column for column in columns.values() if isinstance(column, str)]
+    each = [one for column in columns.values() if column is not None for one in columns_of(column, None)]
+    names = [one for one in each if isinstance(one, str)]
     if frame.names is None and names:
         raise DataError(f"no column is called {names[0]!r}, as the rows have no names: give a data frame, or dicts")
 
