@@ -312,3 +312,15 @@ def test_dates_that_are_no_texts_are_no_target_unless_chosen():
     assert recognise([*own, column(3, "label", ["a", "b"] * 15)]).data["target"] == "label"
     assert recognise(own, "data", {"target": "target"}).task == "text"
     assert SideOptions().read_target(days[1]) == "2020-01-02"
+
+
+def test_two_columns_of_one_name_are_told_at_once():
+    labels = ["a", "b"] * 15
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "mood", labels), column(3, "mood", labels)]
+    with pytest.raises(DataError, match="^data: 2 columns are called 'mood': rename all but one$"):
+        recognise(own)
+    with pytest.raises(DataError, match="2 columns are called 'mood'"):
+        columns_for("label", 1, own)
+    assert (
+        recognise([*own, column(4, "label", labels)], "data", {"source": "text", "target": "label"}).task == "classify"
+    )

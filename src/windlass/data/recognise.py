@@ -6,6 +6,7 @@ Where two readings are as likely, nothing is guessed: the error names both and h
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -67,6 +68,8 @@ def _own(
     columns: Sequence[ColumnSample], chosen: Mapping[str, Column], where: str
 ) -> tuple[dict[str, ColumnSample], list[ColumnSample]]:
     """The columns that are chosen, by part; and all columns, with these marked as taken."""
+    if not {"source", "target"} <= {*chosen}:
+        _check_names([c for c in columns if c.looks not in ASIDE], where)
     own, several = dict[str, ColumnSample](), list[ColumnSample]()
     for part, column in chosen.items():
         columns_there = _chosen(columns, column, where)
@@ -75,6 +78,12 @@ def _own(
     taken = {c.number: c for c in own.values() if not c.several}
     rest = [taken.get(c.number, c) for c in columns if c.number not in {one.number for one in several}]
     return own, [*rest, *(c for c in own.values() if c.several)]
+
+
+def _check_names(columns: Sequence[ColumnSample], where: str) -> None:
+    names = Counter(column.name for column in columns if column.name)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"{where}: {names[twice[0]]} columns are called {twice[0]!r}: rename all but one")
 
 
 def _as_one(columns: Sequence[ColumnSample], part: str, where: str) -> ColumnSample:
