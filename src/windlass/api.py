@@ -31,6 +31,7 @@ from windlass.experiment.data import (
     as_pairs,
     choose_columns,
     describe_skipped,
+    describe_split,
     in_python,
     prepare_sources,
     read_data,
@@ -373,6 +374,8 @@ def fit(
             observer.note(told)
     if skipped := describe_skipped(data.report.findings):
         observer.note(skipped)
+    if dev is None and (large := describe_split(data, composed)):
+        observer.note(large)
     for finding in data.report.findings:
         if finding.kind == "one label":
             observer.note(finding.what)

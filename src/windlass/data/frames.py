@@ -109,7 +109,7 @@ def as_table(data: Any, name: str = "data") -> Frame | list[Any]:
     if hasattr(data, "column_names") and hasattr(data, "columns"):  # Arrow
         return _from_columns(data.column_names, data.columns, name)
     # A row that is a set has no order: it stays one, and is refused.
-    items = [item if isinstance(item, set | frozenset) else cell(item) for item in _listed(data, name)]
+    items: list[Any] = [item if isinstance(item, set | frozenset) else cell(item) for item in _listed(data, name)]
     if items and all(isinstance(item, Mapping) for item in items):
         names = list(dict.fromkeys(key for item in items for key in item))
         return _from_columns(names, [[item.get(key) for item in items] for key in names], name)
@@ -188,9 +188,9 @@ def _from_columns(names: Sequence[Any], columns: Sequence[Any], name: str) -> Fr
         told = ", ".join(f"{key} has {count}" for key, count in lengths.items())
         raise DataError(f"{name}: columns of unequal length: {told}; give every row a cell in each")
     rows = list(zip(*map(_integers, lists), strict=True))
-    told = tuple(map(str, names))
+    all_names = tuple(map(str, names))
     named = any(isinstance(key, str) for key in names)  # pandas counts the columns that have no name
-    return Frame(told, rows) if named else Frame(None, rows, told)
+    return Frame(all_names, rows) if named else Frame(None, rows, all_names)
 
 
 def _integers(cells: list[Any]) -> list[Any]:

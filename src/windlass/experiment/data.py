@@ -29,6 +29,9 @@ from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
 
+LARGE_DEV = 1 / 3
+"""A larger share of the examples is a dev set that is told."""
+
 
 @dataclass(frozen=True)
 class Data:
@@ -270,6 +273,20 @@ def without(examples: Sequence[Example], failed: Mapping[Value, str], note: Call
         return examples
     note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
     return [e for e in examples if e.source not in failed]
+
+
+def describe_split(data: Data, recipe: Recipe) -> str | None:
+    """Say if much more was held out than is usual, as equal sources stay together.
+
+    >>> data = as_data([("a", "x"), ("b", "y")], None, Recipe())
+    >>> describe_split(data, Recipe())
+    '1 of 2 examples are held out, as few sources differ and equal ones stay together: give dev data'
+    """
+    count = len(data.train) + len(data.dev)
+    if len(data.dev) <= count * max(LARGE_DEV, recipe.data.dev_fraction or 0) or TASKS[recipe.task].language_model:
+        return None
+    why = "as few sources differ and equal ones stay together"
+    return f"{len(data.dev):,} of {count:,} examples are held out, {why}: give dev data"
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:
