@@ -317,10 +317,20 @@ def test_dates_that_are_no_texts_are_no_target_unless_chosen():
 def test_two_columns_of_one_name_are_told_at_once():
     labels = ["a", "b"] * 15
     own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "mood", labels), column(3, "mood", labels)]
-    with pytest.raises(DataError, match="^data: 2 columns are called 'mood': rename all but one$"):
+    with pytest.raises(DataError, match=r"^data: 2 columns are called 'mood': rename all but one$"):
         recognise(own)
     with pytest.raises(DataError, match="2 columns are called 'mood'"):
         columns_for("label", 1, own)
     assert (
         recognise([*own, column(4, "label", labels)], "data", {"source": "text", "target": "label"}).task == "classify"
     )
+
+
+def test_a_word_a_row_is_told_that_a_row_is_a_sentence():
+    own = [column(1, "sentence", [f"Sentence {n // 5}" for n in range(100)]),
+           column(2, "word", [f"w{n * 7 % 53}" for n in range(100)]),
+           column(3, "pos", ["ABCD"[n % 4] for n in range(100)])]  # fmt: skip
+    with pytest.raises(
+        DataError, match="a row is a sentence: group the words, and their tags, of each 'sentence' into"
+    ):
+        recognise(own)

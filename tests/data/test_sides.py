@@ -306,8 +306,10 @@ def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
 
 
 def test_words_and_tags_must_be_as_many():
-    with pytest.raises(CellError, match="2 words but 1 tags"):
+    with pytest.raises(CellError, match="2 words but 1 tag: both are separated by spaces"):
         SideOptions(source="words", target="tags").match(Example("a cat", ("DET",), None, Place("a.tsv", 3)))
+    with pytest.raises(CellError, match="2 words but 3 tags: give every word a tag"):
+        SideOptions(source="words", target="tags").match(Example(("a", "cat"), ("A B C",), None, Place("train", 3)))
 
 
 @pytest.mark.parametrize(("known", "read"), [(["0", "1"], ["0.0", "1.0"]), (["0.0", "1.0"], ["0", "1"])])

@@ -120,6 +120,11 @@ class ColumnSample:
         return list(dict.fromkeys(str(key) for cell in objects for key in cell))
 
     @cached_property
+    def repeated(self) -> bool:
+        """Whether most cells are that of the row before, as the number of a sentence is that has a word a row."""
+        return 2 * sum(one == other for one, other in pairwise(self.cells)) > len(self.cells)
+
+    @cached_property
     def blank(self) -> int:
         """How many cells hold nothing."""
         return len(self.cells) - len(self.texts)

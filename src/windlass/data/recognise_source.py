@@ -17,6 +17,8 @@ from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
 
 QUESTION_NAMES = ("question", "query")
 """Columns of questions about pictures."""
+WORD_NAMES = ("word", "token", "form")
+"""Columns of one word a row."""
 MOST = 20
 """Columns that an error names at most."""
 
@@ -203,4 +205,10 @@ def choose(texts: Sequence[ColumnSample], where: str, known: Collection[str] = (
     """
     told = ", ".join(repr(c.column) for c in texts[:MOST]) + (" ..." if len(texts) > MOST else "")
     missing = " and ".join(f"--{part}" for part in ("source", "target") if part not in known)
+    rows = next((c for c in texts if c.repeated), None)
+    if rows is not None and any(plain_name(c.name or "") in WORD_NAMES and c.words == 1 for c in texts):
+        return DataError(
+            f"{where}: several columns hold text: {told}; to tag words, a row is a sentence: group the words, and "
+            f"their tags, of each {rows.column!r} into lists; otherwise choose with {missing}"
+        )
     return DataError(f"{where}: several columns hold text: {told}; choose with {missing}")
