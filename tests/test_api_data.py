@@ -259,3 +259,22 @@ def test_a_folder_that_is_not_empty_is_refused_in_the_words_of_python(tmp_path):
     with pytest.raises(TrainingError, match="resume=True, delete it first, or choose another out=") as refused:
         fit(FRAME, out=tmp_path / "m")
     assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize("chosen", [{"source": 1, "target": 2}, {"target": 2}, {}], ids=["both", "target", "none"])
+def test_columns_with_integers_for_names_are_chosen_by_name_and_told(tmp_path, capsys, chosen):
+    frame = pd.DataFrame([(n, f"{text} {n}", label) for n, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))])
+    model = windlass.fit(frame, frame, settings=SMALL | {"train.epochs": 1}, **chosen)
+    assert "columns by name: source 1, target 2" in "".join(capsys.readouterr())
+    model.save(tmp_path / "model")
+    other = windlass.load(tmp_path / "model")
+    assert other.predict(frame) == model.predict(list(frame[1])) == other.predict(frame, source=1)
+    assert other.evaluate(frame).metrics == model.evaluate(frame, source=1, target=2).metrics
+
+
+def test_a_large_part_that_is_held_out_is_told(capsys):
+    pairs = [("ab ba", "x"), ("ba ba", "y")] * 8
+    for more, told in (({}, True), ({"dev": pairs}, False), ({"settings": {"data.dev_fraction": 0.5}}, False)):
+        small = SMALL | {"train.epochs": 1} | more.pop("settings", {})
+        windlass.fit(pairs, task="classify", settings=small, **more)
+        assert ("8 of 16 examples are held out, as few sources differ" in "".join(capsys.readouterr())) == told

@@ -163,7 +163,7 @@ def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):
 def test_tags_in_a_table_must_be_as_many_as_words(tmp_path):
     (tmp_path / "a.tsv").write_text("the cat\tDET NOUN\nthe cat\tDET\n")
     ran = windlass("doctor", tmp_path / "a.tsv", "--task", "tag")
-    assert "a.tsv:2: 2 words but 1 tags; both are separated by spaces -> skipped" in ran.out
+    assert "a.tsv:2: 2 words but 1 tag: both are separated by spaces -> skipped" in ran.out
 
 
 def test_a_model_is_trained_further_with_labels_that_are_new(labels, tmp_path):

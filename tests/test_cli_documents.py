@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_said(labels, acts, tmp_path):
     rows = [(["a"], "X"), (["a", "b"], "X"), (["a"], ["x y"]), ([1], "X")]
     bad.write_text("".join(json.dumps({"turns": turns, "acts": acts}) + "\n" for turns, acts in rows))
     ran = windlass("doctor", bad, "--task", "tag-document", "--source", "turns", "--target", "acts")
-    assert "2 sentences but 1 tags" in ran.out
+    assert "2 sentences but 1 tag:" in ran.out
     assert "texts without a space" in ran.out
     assert "not all in it is text" in ran.out
     refuse = ("train", bad, "--task", "tag-document", "--out", tmp_path / "x")

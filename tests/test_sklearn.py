@@ -185,7 +185,7 @@ def test_a_tagger():
     assert found[0] == TAGS[0]
     assert pickle.loads(pickle.dumps(tagger)).predict(WORDS) == found
     assert len(cross_val_score(clone(tagger).set_params(epochs=1), WORDS, TAGS, cv=2)) == 2
-    with pytest.raises(ValueError, match="row 2: 2 words but 1 tags"):
+    with pytest.raises(ValueError, match="row 2: 2 words but 1 tag: give every word a tag"):
         tagger.fit(WORDS[:2], [["ADJ", "NOUN"], ["ADJ"]])
 
 
@@ -242,3 +242,11 @@ def test_a_transducer_writes_text_whatever_its_targets_look_like():
     small = {"model.encoder.size": 8, "train.epochs": 1}
     transducer = WindlassTransducer(settings=small).fit([f"a{n} b" for n in range(40)], ["x y", "y x"] * 20)
     assert transducer.model_.bundle.task.name == "text"
+
+
+def test_integer_tags_come_back_as_integers():
+    words, tags = [["a", "cat"], ["the", "dog"], ["no", "dog"]] * 5, [[1, 2]] * 15
+    tagger = WindlassTagger(settings={"model.encoder.size": 8}, epochs=1).fit(words, tags)
+    found = tagger.predict([["the", "cat"]])
+    assert {type(tag) for tag in found[0]} == {int}
+    assert tagger.score([["the", "cat"]], found) == 1.0

@@ -33,6 +33,7 @@ from windlass.experiment.data import (
     choose_columns,
     describe_columns,
     describe_skipped,
+    describe_split,
     in_python,
     prepare_sources,
     read_data,
@@ -113,9 +114,10 @@ class Trained:
         if inputs is None and isinstance(texts, int | float | None):
             raise DataError(f"texts is {type(texts).__name__}: give a text, a list of texts, or a data frame")
         table = as_table(texts, "texts") if inputs is None else inputs
-        if not (isinstance(table, Frame) and table.names) and not (source is second is None):
+        if not (isinstance(table, Frame) and (table.names or table.integers)) and not (source is second is None):
             raise DataError("texts have no columns to choose from: leave source and second out, or give a data frame")
-        recipe = with_columns(self.bundle.recipe, {"source": as_choice(source), "second": as_choice(second)})
+        frame = table if isinstance(table, Frame) else None
+        recipe = with_columns(self.bundle.recipe, _choices(frame, "texts", source=source, second=second))
         values = []
         for n, item in enumerate(inputs or as_inputs(table, _source_columns(recipe), "texts"), 1):
             try:
@@ -141,7 +143,7 @@ class Trained:
     ) -> list[Prediction]:
         """Score given targets by their log probability; a language model scores texts."""
         frame = as_frame(pairs, "pairs")
-        columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
+        columns = _choices(frame, "pairs", source=source, target=target, second=second)
         recipe = with_columns(self.bundle.recipe, columns, frame)
         return score(self.bundle, as_pairs(frame, "pairs", recipe))
 
@@ -213,14 +215,14 @@ class Trained:
     def _examples(
         self, data: str | Path | Rows, source: Column, target: Column, second: Column
     ) -> tuple[list[Bundle], Sequence[Example]]:
-        columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
+        frame = None if isinstance(data, str | Path) else as_frame(data, "data")
+        columns = _choices(frame, "data", source=source, target=target, second=second)
         if isinstance(data, str | Path):
             recipe = with_columns(self.bundle.recipe, columns)
             anew = recipe.data.model_copy(update={"encoding": None})
             options = in_its_encoding(data, anew, recipe.data.encoding, lambda text: None)
             result = read_examples(recipe, data, options)
         else:
-            frame = as_frame(data, "data")
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):
             warnings.warn(skipped, stacklevel=3)
@@ -348,11 +350,11 @@ def fit(
     files: dict[str, Any] = {}
     if isinstance(train, str | Path):
         files = {"data": {"train": [str(train)], "dev": None if dev is None else str(dev)}}
-    columns = {"source": as_choice(source), "target": as_choice(target), "second": as_choice(second)}
+    frame = None if isinstance(train, str | Path) else as_frame(train, "train")
+    columns = _choices(frame, "train", source=source, target=target, second=second)
     named = {part: column for part, column in columns.items() if column is not None}
     if dev is not None and isinstance(train, str | Path) != isinstance(dev, str | Path):
         raise TypeError("give train and dev both as files, or neither")
-    frame = None if isinstance(train, str | Path) else as_frame(train, "train")
     automatic = task is None and recipe is None and base is None
     if automatic and frame is not None and _two_lists(frame, dev):
         raise DataError(
@@ -379,10 +381,12 @@ def fit(
     else:
         composed = choose_columns(with_columns(composed, columns, frame), frame)
         data = as_data(frame, dev, composed)
-        if frame.names is not None:
-            observer.note(describe_columns(composed))
+        if told := describe_columns(composed, frame):
+            observer.note(told)
     if skipped := describe_skipped(data.report.findings):
         observer.note(skipped)
+    if dev is None and (large := describe_split(data, composed)):
+        observer.note(large)
     for finding in data.report.findings:
         if finding.kind == "one label":
             observer.note(finding.what)
@@ -410,6 +414,12 @@ def _two_lists(train: Frame, dev: Rows | None) -> bool:
     """Whether a list of texts comes with as many of something: perhaps their labels, and perhaps texts."""
     alone = train.names is None and all(len(row) == 1 for row in train.rows)
     return alone and isinstance(dev, Sized) and len(dev) == len(train.rows) > 1
+
+
+def _choices(frame: Frame | None, name: str, **columns: Column) -> dict[str, int | str | None]:
+    """The columns that a user chooses, by part."""
+    chosen = {part: as_choice(column) for part, column in columns.items()}
+    return chosen if frame is None else {part: frame.choice(column, name) for part, column in chosen.items()}
 
 
 def _source_columns(recipe: Recipe) -> Columns:

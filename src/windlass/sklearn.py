@@ -24,6 +24,7 @@ except ImportError as error:
 from windlass import api
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.records import Prediction
+from windlass.core.wording import counted
 from windlass.data.frames import Frame, as_table
 from windlass.tasks import TASKS
 
@@ -187,18 +188,24 @@ class WindlassTagger(_Estimator):
         check_consistent_length(sentences, tags)
         for n, (words, row) in enumerate(zip(sentences, tags, strict=True), 1):
             if len(words) != len(row):
-                raise ValueError(f"row {n}: {len(words)} words but {len(row)} tags: give every word a tag")
+                raise ValueError(
+                    f"row {n}: {counted(len(words), 'word')} but {counted(len(row), 'tag')}: give every word a tag"
+                )
+        self.tags_ = {str(tag): tag for row in _column(y, "y") if not isinstance(row, str) for tag in row}
         self._train(sentences, tags)
         return self
 
-    def predict(self, X: Any) -> list[list[str]]:
-        """The tags of every sentence."""
+    def predict(self, X: Any) -> list[list[Any]]:
+        """The tags of every sentence, as `fit` got them: integers, or texts."""
+        return [[self.tags_.get(tag, tag) for tag in row] for row in self._texts(X)]
+
+    def _texts(self, X: Any) -> list[list[str]]:
         check_is_fitted(self)
         return [list(prediction.answer.tokens) for prediction in self._predict(_parts(X, "X"))]
 
     def score(self, X: Any, y: Any) -> float:
         """The share of tags that are right, from 0 to 1."""
-        pairs = zip(self.predict(X), _parts(y, "y"), strict=True)
+        pairs = zip(self._texts(X), _parts(y, "y"), strict=True)
         right = [a == b for found, gold in pairs for a, b in zip(found, gold, strict=True)]
         return float(np.mean(right))
 

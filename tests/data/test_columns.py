@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,108 @@ def test_sentences_are_offered_the_tasks_that_write_such_texts():
         )
     }
     assert found == {"alike": ("translate",), "shorter": ("summarise",), "words": ()}
+
+
+SENTENCES = [["a", "cat", "runs"], ["the", "dog"], ["it", "sleeps", "here", "now"]] * 4
+
+
+@pytest.mark.parametrize("tag", [int, str, lambda n: "BIO"[n % 3]], ids=["integers", "digits", "letters"])
+@pytest.mark.parametrize("first", [True, False])
+def test_lists_as_long_as_the_lists_of_words_are_tags(tag, first):
+    tags = [[tag(n % 3) for n in range(len(words))] for words in SENTENCES]
+    own = [column(1, "tokens", SENTENCES), column(2, "ner_tags", tags)]
+    found = recognise(own if first else own[::-1])
+    assert (found.task, found.data) == ("tag", {"source": "tokens", "target": "ner_tags"})
+    assert found.reason == "column 'ner_tags' has a tag for every word of column 'tokens', 3 different"
+    assert (
+        recognise([column(1, None, SENTENCES), column(2, None, tags)], "data", {"source": 1, "target": 2}).task == "tag"
+    )
+
+
+def test_integers_for_every_word_are_tags_whatever_their_name():
+    tags = [[len(word) for word in words] for words in SENTENCES]
+    assert recognise([column(1, "one", tags), column(2, "two", SENTENCES)]).data == {"source": "two", "target": "one"}
+
+
+def test_tags_for_every_sentence_of_a_document():
+    turns = [["how are you", "well thank you"], ["is it so", "so it is", "I see"]] * 3
+    found = recognise([column(1, "text", turns), column(2, "tags", [[0] * len(own) for own in turns])])
+    assert (found.task, found.reason[:36]) == ("tag-document", "column 'tags' has a tag for every se")
+
+
+def test_lists_of_integers_are_sets_of_labels_or_not_clear():
+    texts = [f"{n} a text of some words" for n in range(40)]
+    sets = [[n % 3, 3 + n % 2] for n in range(40)]
+    assert recognise([column(1, "text", texts), column(2, "topics", sets)]).task == "multilabel"
+    with pytest.raises(DataError, match="lists of numbers, but not one for every word of column 'text': if these are"):
+        recognise([column(1, "text", texts), column(2, "topics", [[n, n + 1, 7] for n in range(40)])])
+
+
+def test_lists_are_never_the_source_of_a_text():
+    texts = [f"{n} a text of some words" for n in range(12)]
+    with pytest.raises(DataError, match=r"column 'tokens' holds lists, .*: join each list to one text, or name --task"):
+        recognise([column(1, "tokens", SENTENCES), column(2, "summary", texts)])
+
+
+ONE_HOT = [(f"really {n} stars of many", n % 2, int(n % 3 == 0)) for n in range(30)]
+
+
+@pytest.mark.parametrize("flag", [int, float, bool, str])
+@pytest.mark.parametrize("target", ["pos,neg", "2-3"])
+def test_columns_of_0_and_1_are_labels_by_their_names(tmp_path, flag, target):
+    own = [column(n, name, [flag(row[n - 1]) if n > 1 else row[0] for row in ONE_HOT])
+           for n, name in enumerate(("review", "pos", "neg"), 1)]  # fmt: skip
+    found = recognise(own, "data", {"target": target})
+    assert (found.task, found.reason) == ("multilabel", "columns 'pos' and 'neg' hold 0 or 1, a label each")
+    assert found.data["source"] == "review"
+    path = written(tmp_path / "a.csv", "review pos neg", *([str(one) for one in c.cells] for c in own))
+    sides = SideOptions(target={"kind": "labels"})
+    examples = read(path, DataOptions(source="review", target=target), sides).examples
+    assert [e.target for e in examples[:4]] == ["neg", "pos", "", "pos,neg"]
+
+
+def test_several_columns_of_other_numbers_are_no_target():
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "a", [0.5] * 30), column(3, "b", [1] * 30)]
+    with pytest.raises(DataError, match=r"^data: several columns of numbers are no target, but 'a' and 'b' hold more"):
+        recognise(own, "data", {"source": "text", "target": "a,b"})
+
+
+def test_columns_of_the_target_are_never_read_as_the_source():
+    sizes = [column(n, name, [f"{k}.{n}" for k in range(30)]) for n, name in ((1, "height"), (2, "width"))]
+    flags = [column(n, name, [k % 2 for k in range(30)]) for n, name in ((3, "new"), (4, "red"))]
+    with pytest.raises(
+        DataError, match="columns 'height' and 'width' hold numbers, and columns 'new' and 'red' hold l"
+    ):
+        recognise([*sizes, *flags], "data", {"target": "new,red"})
+
+
+def test_dates_that_are_no_texts_are_no_target_unless_chosen():
+    days = [date(2020, 1, 1 + n % 28) for n in range(30)]
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "target", [*days])]
+    with pytest.raises(DataError, match="only column 'text' holds text"):
+        recognise(own)
+    assert recognise([*own, column(3, "label", ["a", "b"] * 15)]).data["target"] == "label"
+    assert recognise(own, "data", {"target": "target"}).task == "text"
+    assert SideOptions().read_target(days[1]) == "2020-01-02"
+
+
+def test_two_columns_of_one_name_are_told_at_once():
+    labels = ["a", "b"] * 15
+    own = [column(1, "text", [row[0] for row in ONE_HOT]), column(2, "mood", labels), column(3, "mood", labels)]
+    with pytest.raises(DataError, match=r"^data: 2 columns are called 'mood': rename all but one$"):
+        recognise(own)
+    with pytest.raises(DataError, match="2 columns are called 'mood'"):
+        columns_for("label", 1, own)
+    assert (
+        recognise([*own, column(4, "label", labels)], "data", {"source": "text", "target": "label"}).task == "classify"
+    )
+
+
+def test_a_word_a_row_is_told_that_a_row_is_a_sentence():
+    own = [column(1, "sentence", [f"Sentence {n // 5}" for n in range(100)]),
+           column(2, "word", [f"w{n * 7 % 53}" for n in range(100)]),
+           column(3, "pos", ["ABCD"[n % 4] for n in range(100)])]  # fmt: skip
+    with pytest.raises(
+        DataError, match="a row is a sentence: group the words, and their tags, of each 'sentence' into"
+    ):
+        recognise(own)

@@ -152,7 +152,7 @@ def test_tags_of_sentences_may_be_a_list_and_must_be_as_many(tmp_path):
     )
     found = read(file, sides=SideOptions(source={"kind": "document", "splitter": "lines"}, target="tags"))
     assert [(e.source, e.target) for e in found.examples] == [(("one", "two"), "X Y"), (("one two", ""), "X Y")]
-    assert found.findings[0].what.startswith("1 sentences but 2 tags")
+    assert found.findings[0].what.startswith("1 sentence but 2 tags:")
 
 
 def test_a_batch_of_documents_is_shared_among_processes():

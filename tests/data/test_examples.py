@@ -81,3 +81,10 @@ def test_many_are_split_by_a_hash(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_source_cannot_be_split() -> None:
     with pytest.raises(DataError, match="give a dev file"):
         split([example("a", "x"), example("a", "y")], 0.5, seed=0)
+
+
+@pytest.mark.parametrize("often", ["a", "b"])
+def test_a_source_of_most_examples_is_for_training(often: str) -> None:
+    sources = [often] * 138 + ["ab".replace(often, "")] * 62
+    train, dev = split([Example(s, ("x",), None, Place("a.tsv", n)) for n, s in enumerate(sources, 1)], 0.1, seed=1)
+    assert (len(train), len(dev), train[0].source) == (138, 62, often)

@@ -146,3 +146,30 @@ def test_no_library_of_tables_is_imported():
 def test_whole_numbers_are_integers_whether_one_is_missing_or_not(make, labels):
     rows = as_frame(make({"text": ["good", "bad"], "label": labels})).rows
     assert [repr(row[1]) for row in rows] == ["1", "None" if labels[1] is None else "0"]
+
+
+def test_sets_are_lists_in_order_and_no_rows():
+    table = {"text": ["a", "b"], "labels": [{"news", "art"}, frozenset({2, 1})]}
+    rows = [("a", ["art", "news"]), ("b", [1, 2])]
+    assert as_frame(table).rows == as_frame(pd.DataFrame(table)).rows == rows
+    assert as_frame(zip(*table.values(), strict=True)).rows == rows
+    with pytest.raises(DataError, match="train row 2 is set, not a row"):
+        as_frame([("a", "b"), {"a", "b"}], "train")
+
+
+def test_integer_names_are_chosen_by_name():
+    frame = as_frame(pd.DataFrame([(7, "a text", "good")]), "train")
+    assert (frame.names, frame.integers) == (None, ("0", "1", "2"))
+    chosen = {"source": frame.choice(1), "target": frame.choice(2)}
+    assert list(read_columns(frame, chosen)) == [{"source": "a text", "target": "good"}]
+    assert frame.choice("0,1") == "1,2"
+    with pytest.raises(DataError, match="train: no column is called 3; there are: 0, 1, 2"):
+        frame.choice(3, "train")
+    with pytest.raises(DataError, match=r"train row 1 has 3 cells, .*: choose columns by name, source=0, target=2"):
+        list(read_columns(frame, PAIR, "train"))
+    assert as_inputs(frame, {"source": 2}) == ["a text"]
+    assert as_inputs(as_frame(pd.DataFrame([("a", "good")])), {"source": None}) == ["a"]
+
+
+def test_columns_of_pairs_that_are_chosen_may_be_the_first():
+    assert [*read_columns(as_frame([("a", "b", "c")]), {"source": 1, "target": 2})] == [{"source": "a", "target": "b"}]

@@ -15,6 +15,7 @@ from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Example, Place, frozen
 from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides
 from windlass.data.sides.labels import LabelOptions, LabelTarget
+from windlass.data.sides.number import NumberOptions, NumberTarget
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.sides.words import WordsOptions, WordsSource
@@ -305,8 +306,10 @@ def test_ill_formed_tags_are_learned_as_the_spans_they_stand_for():
 
 
 def test_words_and_tags_must_be_as_many():
-    with pytest.raises(CellError, match="2 words but 1 tags"):
+    with pytest.raises(CellError, match="2 words but 1 tag: both are separated by spaces"):
         SideOptions(source="words", target="tags").match(Example("a cat", ("DET",), None, Place("a.tsv", 3)))
+    with pytest.raises(CellError, match="2 words but 3 tags: give every word a tag"):
+        SideOptions(source="words", target="tags").match(Example(("a", "cat"), ("A B C",), None, Place("train", 3)))
 
 
 @pytest.mark.parametrize(("known", "read"), [(["0", "1"], ["0.0", "1.0"]), (["0.0", "1.0"], ["0", "1"])])
@@ -324,3 +327,19 @@ def test_labels_that_only_look_like_numbers_stay_as_they_are():
     assert [side.respell(label) for label in ("v1.0", "1.50", "1")] == ["v1.0", "1.50", "1"]
     assert SideOptions(target="label").read_target("1.0") == "1.0"
     assert SideOptions(target="label").read_target(1.0) == "1"
+
+
+@pytest.mark.parametrize(
+    ("cell", "read"),
+    [("0,07", "0.07"), ("-3,5", "-3.5"), ("12,50", "12.50"), ("7%", "7"), (0.5, "0.5"), ("1e3", "1e3")],
+)
+def test_a_decimal_comma_is_a_point(cell, read):
+    assert NumberTarget.read(NumberOptions(), cell) == NumberTarget.read(NumberOptions(), read) == read
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"), [("1,234", "may be 1234 or 1.234: write '1,234' with"), ("1,2,3", "not a number"), ("a,b", "3.5")]
+)
+def test_a_comma_that_may_mark_thousands_is_refused(cell, said):
+    with pytest.raises(CellError, match=said):
+        NumberTarget.read(NumberOptions(), cell)

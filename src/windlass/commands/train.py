@@ -81,7 +81,7 @@ def train(
     from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
     from windlass.experiment.adapt import adapt
-    from windlass.experiment.data import read_data
+    from windlass.experiment.data import describe_split, read_data
     from windlass.experiment.folder import check_folder
     from windlass.experiment.recognise import compose_for, recompose_for
     from windlass.experiment.run import apply_suggestions, run
@@ -136,6 +136,8 @@ def train(
         note(data.report.render(limit=sys.maxsize if verbose else 5))
         if composed.data.dev is None:
             note(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")
+            if large := describe_split(data, composed):
+                note(large)
         if not (task or recipe or base) and composed.task == "text":
             composed = apply_suggestions(composed, data, settings, note)
         elif not (recipe or base):

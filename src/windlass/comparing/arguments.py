@@ -157,8 +157,8 @@ def _read(named: Sequence[Candidate], train: Frame, dev: Frame | None, note: Cal
     found = {}
     for key, recipe in {data_key(c.recipe): c.recipe for c in named}.items():
         found[key] = as_data(train, dev, recipe)
-        if train.names is not None:
-            note(describe_columns(recipe))
+        if told := describe_columns(recipe, train):
+            note(told)
         if skipped := describe_skipped(found[key].report.findings):
             note(skipped)
     return found

@@ -1,12 +1,14 @@
-"""Several columns as one: `height,width` or `2-5`, numbers as a vector, texts joined by spaces."""
+"""Several columns as one: `height,width` or `2-5`, numbers as a vector, texts joined; as the target, labels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from windlass.core.errors import DataError
 from windlass.data.sniff import is_number
 
+_FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -71,29 +73,60 @@ def spread(groups: Mapping[str, Sequence[int | str]]) -> dict[str, int | str]:
 def gathered(
     cells: Mapping[str, object],
     groups: Mapping[str, Sequence[int | str]],
-    join: Callable[[Sequence[object]], object],
+    names: Sequence[str] | None,
+    join: Callable[[Sequence[object], Sequence[str] | None], object],
 ) -> dict[str, object]:
     """The cells of `spread` columns by part again; those of several columns are joined.
 
-    >>> gathered({"source 0": "1", "source 1": "2", "target 0": "a"}, {"source": [1, 2], "target": [3]}, joined)
+    >>> gathered({"source 0": "1", "source 1": "2", "target 0": "a"}, {"source": [1, 2], "target": [3]}, None, joined)
     {'source': [1.0, 2.0], 'target': 'a'}
     """
-    own = {part: [cells[f"{part} {n}"] for n in range(len(group))] for part, group in groups.items()}
-    return {part: join(each) if len(each) > 1 else each[0] for part, each in own.items()}
+    found: dict[str, object] = {}
+    for part, group in groups.items():
+        own = [cells[f"{part} {n}"] for n in range(len(group))]
+        labels = [names[c - 1] if isinstance(c, int) and names else str(c) for c in group] if part == "target" else None
+        found[part] = join(own, labels) if len(own) > 1 else own[0]
+    return found
 
 
-def joined(cells: Sequence[object]) -> object:
+def joined(cells: Sequence[object], labels: Sequence[str] | None = None) -> object:
     """The cells of several columns as one: a vector, if all are numbers; None if one of them is blank.
+
+    Of a target, whose columns are `labels`, numbers must be 0 or 1: they choose labels.
 
     >>> joined(["5.1", "3,5", 2]), joined(["A title", "and a text"]), joined(["5.1", " "])
     ([5.1, 3.5, 2.0], 'A title and a text', None)
+    >>> joined([0, 1, "1"], ["sport", "news", "art"])
+    ['news', 'art']
     """
     texts = [str(cell).strip() if isinstance(cell, str | int | float) else "" for cell in cells]
     if not all(texts):
         return None
-    if all(map(is_number, texts)):
-        return [_number(text) for text in texts]
-    return " ".join(texts)
+    if labels is not None and all(text.lower() in _FLAGS for text in texts):
+        return [label for label, text in zip(labels, texts, strict=True) if _FLAGS[text.lower()]]
+    if not all(map(is_number, texts)):
+        return " ".join(texts)
+    if labels is not None:
+        told = told_group(",".join(labels))
+        raise DataError(
+            f"several columns of numbers are no target, but {told} hold more than 0 and 1: choose one column, or write "
+            f'labels such as "{labels[0]},{labels[1]}" into one'
+        )
+    return [_number(text) for text in texts]
+
+
+def told_group(choice: str) -> str:
+    """Several columns in a sentence.
+
+    >>> told_group("height,width"), told_group("a,b,c,d,e,f"), told_group("2-5")
+    ("'height' and 'width'", "'a', 'b' ... 'f'", '2-5')
+    """
+    parts = choice.split(",")
+    if choice[:1].isdigit():
+        return choice
+    if len(parts) > 3:
+        return f"{parts[0]!r}, {parts[1]!r} ... {parts[-1]!r}"
+    return " and ".join(filter(None, (", ".join(map(repr, parts[:-1])), repr(parts[-1]))))
 
 
 def _number(text: str) -> float:

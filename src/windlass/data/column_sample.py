@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 
+from windlass.data.column_groups import told_group
 from windlass.data.examples import as_text
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
@@ -94,12 +96,20 @@ class ColumnSample:
     def sets(self) -> bool:
         """Whether cells are lists of labels: of few different texts, which no list has twice."""
         cells = [cell for cell in self.cells if isinstance(cell, list | tuple) and cell]
-        if not self.lists or len(cells) < FEW or not all(type(part) is str for cell in cells for part in cell):
+        if self.several and self.lists:
+            return all(isinstance(part, str) for cell in cells for part in cell)
+        if not self.lists or len(cells) < FEW or not all(type(part) in (str, int) for cell in cells for part in cell):
             return False
-        parts = {part.strip() for cell in cells for part in cell}
+        parts = {str(part).strip() for cell in cells for part in cell}
         short = all(len(part.split()) <= 4 for part in parts)
         once = sum(len(set(cell)) == len(cell) for cell in cells) >= 0.98 * len(cells)
         return short and once and len(parts) <= max(4, len(cells) / 8)
+
+    @cached_property
+    def of_texts(self) -> bool:
+        """Whether lists hold texts of several words, and no single words or labels."""
+        parts = [str(part) for cell in self.cells[:200] if isinstance(cell, list | tuple) for part in cell]
+        return sum(len(part.split()) for part in parts) > 1.5 * len(parts)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -108,6 +118,11 @@ class ColumnSample:
         if 2 * len(objects) <= len(self.texts):
             return []
         return list(dict.fromkeys(str(key) for cell in objects for key in cell))
+
+    @cached_property
+    def repeated(self) -> bool:
+        """Whether most cells are that of the row before, as the number of a sentence is that has a word a row."""
+        return 2 * sum(one == other for one, other in pairwise(self.cells)) > len(self.cells)
 
     @cached_property
     def blank(self) -> int:
@@ -152,13 +167,20 @@ class ColumnSample:
     def called(self) -> str:
         """Its name, or its number."""
         if self.several:
-            return f"columns {self.name}"
+            return f"columns {told_group(self.name or '')}"
         return f"column {self.column!r}" if self.name else f"column {self.number}"
+
+    @property
+    def holds(self) -> str:
+        """The beginning of a sentence about what it holds."""
+        return f"{self.called} {'hold' if self.several else 'holds'}"
 
     @cached_property
     def looks(self) -> str:
         """What it holds: nothing, object, list, file, id, date, other, links, number, label(s), unclear or text."""
         texts, name, many = self.texts, plain_name(self.name or ""), len(self.texts)
+        if self.several and self.sets:
+            return "list"
         if not texts or (many < len(self.cells) / 2 and not self.taken):
             return "nothing"
         if self.keys:
@@ -184,8 +206,15 @@ class ColumnSample:
             return "label"
         return "unclear" if repeated > 0.6 and self.words <= 3 and many >= 20 else "text"
 
+    @cached_property
+    def dates(self) -> bool:
+        """Whether cells are dates or times, and no texts that look like them."""
+        return bool(self.texts) and 2 * sum(isinstance(cell, date) for cell in self.cells) > len(self.texts)
+
     def _aside(self, name: str) -> str | None:
         """What is neither source nor target by its name or its form."""
+        if self.dates:
+            return "date"
         if name in ID_NAMES or name.endswith("_id") or self._counts_up(name) or _mostly(_CODE, self.texts):
             return "id"
         if _mostly(_DATE, self.texts):

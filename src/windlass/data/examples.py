@@ -158,7 +158,8 @@ def split(
 def aside(sources: Iterable[str], count: int, fraction: float, seed: int, disk: bool = False) -> Iterator[bool]:
     """Which of `count` examples go to the dev set, by their sources: all of one source, or none.
 
-    Up to `MANY` the sources are drawn by chance. Of more they go by a hash, and with `disk` nothing is held in memory.
+    Up to `MANY` the sources are drawn by chance, but one of more than half of the examples is for training. Of more
+    they go by a hash, and with `disk` nothing is held in memory.
 
     >>> sum(aside("aabbccddee", 10, 0.2, seed=1))
     2
@@ -206,7 +207,9 @@ def _drawn(sources: Iterable[str], fraction: float, seed: int) -> NDArray[np.boo
     if len(heads) < 2:
         raise _one_source(len(first))
     order = heads[np.random.default_rng([seed, 0x5EED]).permutation(len(heads))]
-    sizes = np.bincount(first, minlength=len(first))[order]
+    counts = np.bincount(first, minlength=len(first))
+    order = order[np.argsort(2 * counts[order] > len(first), kind="stable")]  # a source of most examples comes last
+    sizes = counts[order]
     before = np.cumsum(sizes) - sizes  # dev examples before each source is added
     taken = int(np.searchsorted(before, fraction * len(first) - 0.5))
     out = np.zeros(len(first), dtype=np.bool_)

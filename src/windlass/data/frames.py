@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.core.errors import DataError, nearest
@@ -23,7 +23,7 @@ _IDS = frozenset({"", "id", "idx", "index", "uid", "uuid", "guid", "rowid", "row
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows of cells; their columns have names, or none.
+    """Rows of cells; their columns have names, or none, or integers for names, as pandas has them.
 
     >>> as_frame([("cat", "k a t")])
     Frame(names=None, rows=[('cat', 'k a t')])
@@ -31,6 +31,22 @@ class Frame:
 
     names: tuple[str, ...] | None
     rows: Sequence[Row]
+    integers: tuple[str, ...] = field(default=(), repr=False)  # as names
+
+    def choice(self, column: int | str | None, name: str = "data") -> int | str | None:
+        """A choice of columns by a user as one by names, or by numbers from 1.
+
+        >>> Frame(None, [], ("0", "1")).choice(1), Frame(("a", "b"), []).choice(1)
+        (2, 1)
+        """
+        if column is None or not self.integers:
+            return column
+        found = []
+        for one in columns_of(column, self.integers):
+            if str(one) not in self.integers:
+                raise DataError(f"{name}: no column is called {one!r}; there are: {', '.join(self.integers)}")
+            found.append(self.integers.index(str(one)) + 1)
+        return found[0] if len(found) == 1 else ",".join(map(str, found))
 
 
 def as_frame(data: Any, name: str = "data") -> Frame:
@@ -64,10 +80,12 @@ def as_inputs(data: Any, columns: Columns, name: str = "inputs") -> list[Any]:
     table = as_table(data, name)
     if not isinstance(table, Frame):
         cells = table
-    elif table.names is None:
+    elif table.names is None and (len(table.integers) < 2):
         cells = [row[0] if len(row) == 1 else row for row in table.rows]
     else:
-        rows = (tuple(row.values()) for row in read_columns(table, columns, name))
+        in_order = {part: column or n for n, (part, column) in enumerate(columns.items(), 1)}
+        chosen = in_order if table.integers else columns
+        rows = (tuple(row.values()) for row in read_columns(table, chosen, name))
         cells = [row[0] if len(row) == 1 else row for row in rows]
     return ["" if item is None else item for item in cells]
 
@@ -90,7 +108,8 @@ def as_table(data: Any, name: str = "data") -> Frame | list[Any]:
         return _from_columns(data.columns, data.get_columns(), name)
     if hasattr(data, "column_names") and hasattr(data, "columns"):  # Arrow
         return _from_columns(data.column_names, data.columns, name)
-    items = as_items(data, name)
+    # A row that is a set has no order: it stays one, and is refused.
+    items: list[Any] = [item if isinstance(item, set | frozenset) else cell(item) for item in _listed(data, name)]
     if items and all(isinstance(item, Mapping) for item in items):
         names = list(dict.fromkeys(key for item in items for key in item))
         return _from_columns(names, [[item.get(key) for item in items] for key in names], name)
@@ -109,21 +128,27 @@ def as_items(data: Any, name: str = "data") -> list[Any]:
     Traceback (most recent call last):
     windlass.core.errors.DataError: train is NoneType: give pairs of a source and a target, a data frame, ...
     """
+    return [*map(cell, _listed(data, name))]
+
+
+def _listed(data: Any, name: str) -> Iterable[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(data, method):
             data = getattr(data, method)()
             break
     if isinstance(data, str | bytes | Mapping) or not (isinstance(data, Iterable) or hasattr(data, "__getitem__")):
         raise DataError(f"{name} is {type(data).__name__}: {EXPECTED}")
-    return [cell(item) for item in data]
+    return (item for item in data)
 
 
 def cell(value: Any) -> Any:
-    """A cell without what numpy, pandas and polars add to plain values.
+    """A cell without what numpy, pandas and polars add to plain values; a set is a list in order.
 
     >>> import numpy as np
     >>> cell(np.int64(3)), cell(np.array(["a", "cat"])), cell(float("nan")), cell(True)
     (3, ['a', 'cat'], None, 'True')
+    >>> cell({"sport", "news"})
+    ['news', 'sport']
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -133,6 +158,8 @@ def cell(value: Any) -> Any:
         return [*map(cell, value)]
     if isinstance(value, tuple):
         return tuple(map(cell, value))
+    if isinstance(value, set | frozenset):
+        return sorted(map(cell, value), key=str)
     if hasattr(value, "tolist"):  # an array, a series, or a number of numpy
         return cell(value.tolist())
     missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
@@ -160,9 +187,10 @@ def _from_columns(names: Sequence[Any], columns: Sequence[Any], name: str) -> Fr
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{key} has {count}" for key, count in lengths.items())
         raise DataError(f"{name}: columns of unequal length: {told}; give every row a cell in each")
-    named = any(isinstance(key, str) for key in names)  # pandas counts the columns that have no name
     rows = list(zip(*map(_integers, lists), strict=True))
-    return Frame(tuple(map(str, names)) if named else None, rows)
+    all_names = tuple(map(str, names))
+    named = any(isinstance(key, str) for key in names)  # pandas counts the columns that have no name
+    return Frame(all_names, rows) if named else Frame(None, rows, all_names)
 
 
 def _integers(cells: list[Any]) -> list[Any]:
@@ -230,19 +258,19 @@ def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator
     found, names = pick_columns(frame, columns, name), frame.names or ()
     groups = {part: columns_of(c, names) for part, c in found.items()}
     if any(len(group) > 1 for group in groups.values()):
-        yield from (gathered(row, groups, joined) for row in read_columns(frame, spread(groups), name))
+        yield from (gathered(row, groups, names, joined) for row in read_columns(frame, spread(groups), name))
         return
     places = {part: c - 1 if isinstance(c, int) else names.index(c) for part, c in found.items()}
-    in_order = list(places.values()) == list(range(len(places)))
+    unchosen = all(column is None for column in columns.values())
     as_one = {part: n for n, part in enumerate(part for part in places if part != "second")}
     for number, row in enumerate(frame.rows, 1):
         wanted = as_one if "second" in places and len(row) == len(as_one) else places
-        if len(row) <= max(wanted.values()) or (frame.names is None and in_order and len(row) > len(wanted)):
-            raise DataError(f"{name} row {number} {_misfit(row, places)}")
+        if len(row) <= max(wanted.values()) or (frame.names is None and unchosen and len(row) > len(wanted)):
+            raise DataError(f"{name} row {number} {_misfit(row, places, frame.integers)}")
         yield {part: row[place] for part, place in wanted.items()}
 
 
-def _misfit(row: Row, places: Mapping[str, int]) -> str:
+def _misfit(row: Row, places: Mapping[str, int], integers: Sequence[str]) -> str:
     parts = f"({', '.join(places)})"
     if len(places) == 1:
         return f"has {len(row)} cells: a language model learns from texts, not from pairs: give a list of texts"
@@ -252,5 +280,6 @@ def _misfit(row: Row, places: Mapping[str, int]) -> str:
     count = max(max(places.values()) + 1, len(places))
     mend = "give the row all of them"
     if len(row) > count:
-        mend = "choose columns by number, source=1, target=3; of two lists, zip(texts, targets) makes pairs"
+        how = f"name, source={integers[0]}, target={integers[-1]}" if integers else "number, source=1, target=3"
+        mend = f"choose columns by {how}; of two lists, zip(texts, targets) makes pairs"
     return f"has {len(row)} cells, not {count} {parts}: {mend}"

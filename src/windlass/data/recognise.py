@@ -15,7 +15,6 @@ from windlass.core.errors import DataError, nearest
 from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised
-from windlass.data.examples import as_text
 from windlass.data.recognise_source import (
     FILE_TASKS,
     MOST,
@@ -29,7 +28,8 @@ from windlass.data.recognise_source import (
     only,
     unclear,
 )
-from windlass.data.sheets import MISSING, Column
+from windlass.data.recognise_tags import has_tags, tags_in
+from windlass.data.sheets import Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import PHONEME_NAMES, SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number, plain_name
 
@@ -40,15 +40,16 @@ SENTENCE = 4
 """Words of a text from which it is taken for a sentence."""
 
 
-def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> ColumnSample:
+def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> list[ColumnSample]:
+    """The column that is chosen, or the several that are chosen as one."""
     for one in columns:
         if column in (one.name, one.number):
             if one.looks == "object":
                 raise _of_objects(one, where)
-            return replace(one, taken=True)
+            return [replace(one, taken=True)]
     parts = columns_of(column, [one.name or "" for one in columns])
     if len(parts) > 1:
-        return merged([_chosen(columns, part, where) for part in parts])
+        return [one for part in parts for one in _chosen(columns, part, where)]
     names = [str(one.column) for one in columns]
     if isinstance(column, int):
         raise DataError(f"{where}: no column {column}; there are {len(names)}: {', '.join(names[:MOST])}")
@@ -67,9 +68,29 @@ def _own(
     columns: Sequence[ColumnSample], chosen: Mapping[str, Column], where: str
 ) -> tuple[dict[str, ColumnSample], list[ColumnSample]]:
     """The columns that are chosen, by part; and all columns, with these marked as taken."""
-    own = {part: _chosen(columns, column, where) for part, column in chosen.items()}
+    if not {"source", "target"} <= {*chosen}:
+        _check_names([c for c in columns if c.looks not in ASIDE], where)
+    own, several = dict[str, ColumnSample](), list[ColumnSample]()
+    for part, column in chosen.items():
+        columns_there = _chosen(columns, column, where)
+        own[part] = columns_there[0] if len(columns_there) == 1 else _as_one(columns_there, part, where)
+        several += columns_there[1:] and columns_there
     taken = {c.number: c for c in own.values() if not c.several}
-    return own, [*(taken.get(c.number, c) for c in columns), *(c for c in own.values() if c.several)]
+    rest = [taken.get(c.number, c) for c in columns if c.number not in {one.number for one in several}]
+    return own, [*rest, *(c for c in own.values() if c.several)]
+
+
+def _check_names(columns: Sequence[ColumnSample], where: str) -> None:
+    names = Counter(column.name for column in columns if column.name)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"{where}: {names[twice[0]]} columns are called {twice[0]!r}: rename all but one")
+
+
+def _as_one(columns: Sequence[ColumnSample], part: str, where: str) -> ColumnSample:
+    try:
+        return replace(merged(columns, part), taken=True)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _usable(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) -> list[ColumnSample]:
@@ -90,8 +111,8 @@ def recognise(
     own, columns = _own(columns, chosen or {}, where)
     if columns and not columns[0].cells:
         raise DataError(f"{where}: the table has no rows: give at least one example")
-    if len(_usable(columns, own)) < 2:  # dates are to be read or written
-        columns = [replace(c, taken=True) if c.looks == "date" else c for c in columns]
+    if len(_usable(columns, own)) < 2:  # dates that are texts are to be read or written
+        columns = [replace(c, taken=True) if c.looks == "date" and not c.dates else c for c in columns]
     columns = as_vector(columns, own)
     usable = _usable(columns, own)
     free = [c for c in usable if c not in own.values()]
@@ -113,7 +134,7 @@ def recognise(
         found = _answered([first[0], seconds[0]], only(targets, where), where)
         return replace(found, rivals=() if "target" in own else rivals)
     if not targets and len(texts) == 2:
-        source = min(first or texts, key=lambda c: c.sets)
+        source = min(first or texts, key=lambda c: (c.sets, c.numbers))
         return _answered([source], next(c for c in texts if c is not source), where)
     if not targets or not (first or len(usable) > 1):
         if len(texts) > 2:
@@ -274,7 +295,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if target.looks == "unclear":
         raise unclear(target, where)
     if target.looks == "label":
-        labels = f"{target.called} holds {kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
+        labels = f"{target.holds} {kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
         if pair:
             return Recognised("entail", columns, f"{labels}, for pairs of texts", ("text",))
         if long:
@@ -284,21 +305,34 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if target.looks == "number":
         task = "similarity" if pair else "regress"
         return Recognised(
-            task, columns, f"{target.called} holds numbers, {kinds:,} different", ("entail" if pair else "classify",)
+            task, columns, f"{target.holds} numbers, {kinds:,} different", ("entail" if pair else "classify",)
         )
     if target.looks == "labels" and not pair:
         return Recognised(
-            "multilabel", columns, f"{target.called} holds sets of labels, separated by commas", ("classify", "text")
+            "multilabel", columns, f"{target.holds} sets of labels, separated by commas", ("classify", "text")
         )
-    if target.sets and not pair and not _tags(sources[0], target):
-        return Recognised("multilabel", columns, f"{target.called} holds lists of labels", ("text",))
+    tagged = not pair and has_tags(sources[0], target)
+    if target.sets and not pair and not tagged:
+        what = "0 or 1, a label each" if target.several else "lists of labels"
+        return Recognised("multilabel", columns, f"{target.holds} {what}", () if target.several else ("text",))
     if pair:
         raise DataError(f"{where}: {target.called} is neither a label nor a number: name --task, --source and --target")
-    if _tags(sources[0], target):
-        tags = {tag for text in target.texts for tag in text.split()}
-        reason = f"{target.called} has a tag for every word of {sources[0].called}, {len(tags)} different"
-        return Recognised("tag", columns, reason, ("text",))
-    reason = f"{target.called} holds texts, {kinds:,} different in {counted(many, 'row')}"
+    if tagged:
+        document = sources[0].lists and sources[0].of_texts
+        part, task = ("sentence", "tag-document") if document else ("word", "tag")
+        reason = f"{target.called} has a tag for every {part} of {sources[0].called}, {len(tags_in(target))} different"
+        return Recognised(task, columns, reason, () if sources[0].lists else ("text",))
+    if target.numbers:
+        raise DataError(
+            f"{where}: {target.holds} lists of numbers, but not one for every word of {sources[0].called}: if "
+            f"these are labels, add --task multilabel; for tags, give every word one"
+        )
+    if sources[0].lists:
+        raise DataError(
+            f"{where}: {sources[0].holds} lists, and {target.called} neither a tag for every word nor labels: "
+            f"join each list to one text, or name --task"
+        )
+    reason = f"{target.holds} texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and _phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
     others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)
@@ -310,16 +344,6 @@ def _writers(source: float, target: float) -> tuple[str, ...]:
     if source < SENTENCE or target < SENTENCE:
         return ()
     return ("summarise",) if source >= 3 * target else ("translate",)
-
-
-def _tags(source: ColumnSample, target: ColumnSample) -> bool:
-    """Whether a target has as many tags, of a small set, as its source has words."""
-    pairs = [(as_text(s).split(), as_text(t).split()) for s, t in zip(source.cells, target.cells, strict=True)
-             if s not in (None, MISSING) and t not in (None, MISSING)]  # fmt: skip
-    alike = sum(len(words) == len(tags) for words, tags in pairs)
-    tags = Counter(tag for _, own in pairs for tag in own)
-    words = Counter(word for own, _ in pairs for word in own)
-    return alike >= 0.98 * len(pairs) and source.words > 1 and len(tags) <= min(200, len(words) / 2, tags.total() / 10)
 
 
 def _phonemes(target: ColumnSample) -> bool:

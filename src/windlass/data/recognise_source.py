@@ -10,12 +10,15 @@ from windlass.core.errors import DataError
 from windlass.core.wording import counted
 from windlass.data.column_groups import group, joined
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numbers
+from windlass.data.recognise_tags import has_tags
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
 
 QUESTION_NAMES = ("question", "query")
 """Columns of questions about pictures."""
+WORD_NAMES = ("word", "token", "form")
+"""Columns of one word a row."""
 MOST = 20
 """Columns that an error names at most."""
 
@@ -53,6 +56,8 @@ def of_files(
     inputs = [c for c in free if c.looks == "file"]
     if not inputs:
         inputs = [c for c in free if c.numbers and plain_name(c.name or "") not in TARGET_NAMES]
+        words = [c for c in usable if c.looks == "list" and not c.numbers]
+        inputs = [c for c in inputs if not any(has_tags(own, c) for own in words)]
         # Numbers beside a text that is no target are more likely something that is known of the text.
         beside = [c for c in usable if c.looks in ("text", "list") and c not in inputs and c not in own.values()]
         targets = by_name(usable, TARGET_NAMES) or beside[:1]
@@ -66,8 +71,7 @@ def of_files(
         raise DataError(f"{where}: several columns could be the source: {told}; choose with --source")
     source, rest = inputs[0], [c for c in usable if c is not inputs[0]]
     kind = source.files or "numbers"
-    holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.called} holds numbers"
-    holds = holds.replace(" holds ", " hold ") if source.several else holds
+    holds = f"{source.called} names {SOURCES[kind].what}s" if source.files else f"{source.holds} numbers"
     questions = [own["second"]] if "second" in own else by_name(rest, QUESTION_NAMES)
     if kind == "picture" and len(questions) == 1 and questions[0] is not own.get("target"):
         rest = [c for c in rest if c is not questions[0]]
@@ -89,17 +93,17 @@ def of_files(
     if target.looks == "label":
         what = f"{kinds} label{'s' if kinds > 1 else ''} ({most_common(target)})"
         others = (*(() if kind == "numbers" else (tasks.text,)), *other)
-        return Recognised(tasks.label, chosen, f"{holds}, and {target.called} holds {what}", others)
-    several = target.looks == "list" and _are_texts(target.cells)
+        return Recognised(tasks.label, chosen, f"{holds}, and {target.holds} {what}", others)
+    several = target.looks == "list" and target.of_texts
     if kind != "numbers" and (target.looks == "text" or several):
         what = "several texts each" if several else f"texts, {kinds:,} different"
-        return Recognised(tasks.text, chosen, f"{holds}, and {target.called} holds {what}", (tasks.label, *other))
+        return Recognised(tasks.text, chosen, f"{holds}, and {target.holds} {what}", (tasks.label, *other))
     if target.looks == "unclear" and kind != "numbers":
         raise unclear(target, where, *tasks)
     what = {"number": "numbers", "labels": "sets of labels", "list": "lists"}.get(target.looks, "texts")
     task = {"number": "regress", "labels": "multilabel", "list": "multilabel"}.get(target.looks, "text")
     raise DataError(
-        f"{where}: {holds}, and {target.called} holds {what}: if these are labels, add --task {tasks.label}; otherwise "
+        f"{where}: {holds}, and {target.holds} {what}: if these are labels, add --task {tasks.label}; otherwise "
         f"write a recipe with task: {task} and source: {kind}"
     )
 
@@ -120,21 +124,16 @@ def as_vector(columns: Sequence[ColumnSample], own: Mapping[str, ColumnSample]) 
     return [merged(numbers), targets[0]]
 
 
-def merged(columns: Sequence[ColumnSample]) -> ColumnSample:
-    """Several columns as one.
+def merged(columns: Sequence[ColumnSample], part: str = "source") -> ColumnSample:
+    """Several columns as one `part` of an example.
 
     >>> merged([ColumnSample(1, "a", ["0.5"]), ColumnSample(2, "b", ["1"])]).cells
     [[0.5, 1.0]]
     """
-    cells = [joined(row) for row in zip(*(column.cells for column in columns), strict=True)]
+    labels = [str(column.column) for column in columns] if part == "target" else None
+    cells = [joined(row, labels) for row in zip(*(column.cells for column in columns), strict=True)]
     name = group([(column.number, column.name) for column in columns])
     return ColumnSample(columns[0].number, name, cells, columns[0].folder, several=True)
-
-
-def _are_texts(cells: Sequence[object]) -> bool:
-    """Whether lists hold texts of several words, and no labels."""
-    parts = [str(part) for cell in cells[:200] if isinstance(cell, list | tuple) for part in cell]
-    return sum(len(part.split()) for part in parts) > 1.5 * len(parts)
 
 
 def _tags_of_numbers(source: ColumnSample, target: ColumnSample) -> bool:
@@ -206,4 +205,10 @@ def choose(texts: Sequence[ColumnSample], where: str, known: Collection[str] = (
     """
     told = ", ".join(repr(c.column) for c in texts[:MOST]) + (" ..." if len(texts) > MOST else "")
     missing = " and ".join(f"--{part}" for part in ("source", "target") if part not in known)
+    rows = next((c for c in texts if c.repeated), None)
+    if rows is not None and any(plain_name(c.name or "") in WORD_NAMES and c.words == 1 for c in texts):
+        return DataError(
+            f"{where}: several columns hold text: {told}; to tag words, a row is a sentence: group the words, and "
+            f"their tags, of each {rows.column!r} into lists; otherwise choose with {missing}"
+        )
     return DataError(f"{where}: several columns hold text: {told}; choose with {missing}")

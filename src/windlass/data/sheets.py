@@ -59,11 +59,11 @@ def joining(opened: Sheet) -> Sheet:
             yield from opened.rows(columns)
             return
         for line, cells in opened.rows(spread(groups)):
-            yield line, cells if isinstance(cells, Finding) else gathered(cells, groups, _one)
+            yield line, cells if isinstance(cells, Finding) else gathered(cells, groups, opened.names, _one)
 
     return replace(opened, rows=rows)
 
 
-def _one(cells: Sequence[object]) -> object:
+def _one(cells: Sequence[object], labels: Sequence[str] | None) -> object:
     """Several cells as one: missing if one of them is, blank if one of them is."""
-    return MISSING if any(cell is MISSING for cell in cells) else joined(cells) or ""
+    return MISSING if any(cell is MISSING for cell in cells) else joined(cells, labels) or ""

@@ -14,6 +14,7 @@ from typing import Any
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.wording import counted
+from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample
 from windlass.data.doctor import Report
 from windlass.data.examples import Example, Place, Value, expand, frozen
@@ -27,6 +28,9 @@ from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, joined_views, keeping
 from windlass.recipe import Recipe
 from windlass.tasks import TASKS
+
+LARGE_DEV = 1 / 3
+"""A larger share of the examples is a dev set that is told."""
 
 
 @dataclass(frozen=True)
@@ -100,30 +104,44 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
     wanted = _columns(recipe)
     if frame.names is None:
         _check_names(frame, wanted)
-        return recipe
+        if len(frame.integers) <= len(wanted):
+            return recipe
+    names = frame.names or frame.integers
     if frame.rows and "source" in wanted and not all(wanted.values()):
         cells = zip(*frame.rows[:SAMPLE], strict=True)
-        named = zip(frame.names, cells, strict=True)
+        named = zip(names, cells, strict=True)
         samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
         own = {part: column for part, column in wanted.items() if column is not None}
         try:
-            wanted |= columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
+            found = columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
         except DataError as error:
             raise DataError(in_python(str(error))) from None
+        wanted |= {part: frame.choice(column) for part, column in found.items() if part not in own}
+    if frame.names is None and not all(wanted.values()):
+        return recipe
     columns = pick_columns(frame, wanted, "train")
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=columns)})
 
 
-def describe_columns(recipe: Recipe) -> str:
-    """Say which columns of a table a recipe reads.
+def describe_columns(recipe: Recipe, frame: Frame) -> str | None:
+    """Say which columns of a table a recipe reads, if they have names; those that are integers, if they were chosen.
 
-    >>> describe_columns(choose_columns(Recipe(), as_frame({"id": [1], "text": ["a"], "label": ["b"]})))
+    >>> frame = as_frame({"id": [1], "text": ["a"], "label": ["b"]})
+    >>> describe_columns(choose_columns(Recipe(), frame), frame)
     "the source is 'text', the target 'label'"
     """
-    *sources, target = map(repr, _columns(recipe).values())
+    columns = _columns(recipe)
+    if frame.names is None:
+        told = [f"{part} {_integers(column, frame)}" for part, column in columns.items() if column is not None]
+        return f"columns by name: {', '.join(told)}" if frame.integers and told else None
+    *sources, target = map(repr, columns.values())
     return (
         f"the source is {' and '.join(sources)}, the target {target}" if sources else f"the texts are column {target}"
     )
+
+
+def _integers(column: int | str, frame: Frame) -> str:
+    return ",".join(frame.integers[int(number) - 1] for number in columns_of(column, None))
 
 
 def in_python(message: str) -> str:
@@ -131,6 +149,8 @@ def in_python(message: str) -> str:
 
     >>> in_python("add --task classify, or choose with --source")
     'add task="classify", or choose with source='
+    >>> in_python("add --task classify or --task text")
+    'add task="classify" or "text"'
     >>> in_python("resume it with --resume --out m, delete it first with --overwrite, or choose another --out")
     'resume it with resume=True, delete it first, or choose another out='
     >>> in_python("--vary seed: given twice: put all its values into one, as in --vary seed=A,B,C")
@@ -145,7 +165,7 @@ def in_python(message: str) -> str:
         r'vary={"\1": "\2"}',
         message.replace("--vary KEY=VALUE,VALUE", "vary="),
     )
-    message = re.sub(r"--(task|source|target|second) ([\w-]+)( or ([\w-]+))?", _keyword, message)
+    message = re.sub(r"--(task|source|target|second) ([\w-]+)( or (?:--\1 )?(\w[\w-]*))?", _keyword, message)
     return re.sub(r"--(task|source|target|second|out)\b", r"\1=", message).replace("--vary", "vary")
 
 
@@ -178,7 +198,8 @@ def with_columns(recipe: Recipe, columns: Mapping[str, int | str | None], data: 
 
 
 def _check_names(frame: Frame, columns: Columns) -> None:
-    names = [column for column in columns.values() if isinstance(column, str)]
+    each = [one for column in columns.values() if column is not None for one in columns_of(column, None)]
+    names = [one for one in each if isinstance(one, str)]
     if frame.names is None and names:
         raise DataError(f"no column is called {names[0]!r}, as the rows have no names: give a data frame, or dicts")
 
@@ -283,6 +304,20 @@ def without(examples: Sequence[Example], failed: Mapping[Value, str], note: Call
         return examples
     note(f"left out {counted(len(failed), 'input')} that cannot be read; first is {next(iter(failed.values()))}")
     return [e for e in examples if e.source not in failed]
+
+
+def describe_split(data: Data, recipe: Recipe) -> str | None:
+    """Say if much more was held out than is usual, as equal sources stay together.
+
+    >>> data = as_data([("a", "x"), ("b", "y")], None, Recipe())
+    >>> describe_split(data, Recipe())
+    '1 of 2 examples are held out, as few sources differ and equal ones stay together: give dev data'
+    """
+    count = len(data.train) + len(data.dev)
+    if len(data.dev) <= count * max(LARGE_DEV, recipe.data.dev_fraction or 0) or TASKS[recipe.task].language_model:
+        return None
+    why = "as few sources differ and equal ones stay together"
+    return f"{len(data.dev):,} of {count:,} examples are held out, {why}: give dev data"
 
 
 def fingerprint(data: Data, recipe: Recipe) -> str:

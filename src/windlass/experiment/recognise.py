@@ -173,7 +173,7 @@ def _columns_set(settings: Sequence[dict[str, Any]]) -> dict[str, int | str]:
 def _recognise_rows(frame: Frame, columns: dict[str, int | str]) -> Recognised:
     """The task of data in memory."""
     width = max(map(len, frame.rows))
-    names: Sequence[str | None] = frame.names or [None] * width
+    names: Sequence[str | None] = frame.names or frame.integers or [None] * width
     if width == 1:
         return Recognised("lm", {}, "it holds texts alone")
     cells = ([row[n] if n < len(row) else None for row in frame.rows[:SAMPLE]] for n in range(width))

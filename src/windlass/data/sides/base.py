@@ -11,6 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -48,7 +49,7 @@ class CellError(DataError):
 
 
 def text_cell(cell: object, name: str) -> str:
-    """A cell as text: numbers are written out, whole ones without decimals, and nothing is blank.
+    """A cell as text: numbers are written out, whole ones without decimals, and dates; nothing is blank.
 
     >>> text_cell(7, "source"), text_cell(7.0, "source"), text_cell(None, "source")
     ('7', '7', '')
@@ -59,6 +60,8 @@ def text_cell(cell: object, name: str) -> str:
         return ""
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return as_text(cell)
+    if isinstance(cell, date):
+        return str(cell)
     raise CellError("not text", f"the {name} is not text but {type(cell).__name__}")
 
 

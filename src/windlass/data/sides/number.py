@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -16,10 +17,13 @@ from windlass.core.options import Options
 from windlass.core.records import Answer, Hypothesis, Padded
 from windlass.data.examples import Value
 from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide
+from windlass.data.sniff import is_number
+
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # or three decimals
 
 
 class NumberOptions(Options):
-    """A real number, with a point before its decimals.
+    """A real number, with a point or a comma before its decimals.
 
     >>> NumberOptions().kind
     'number'
@@ -46,11 +50,13 @@ class NumberAnswer(Answer):
 class NumberTarget(TargetSide):
     """A number, standardised for the model: (y - mean) / deviation of the training data.
 
-    A model that is trained further keeps its units.
+    A model that is trained further keeps its units. A decimal comma is read as a point.
 
     >>> side = NumberTarget.fit(NumberOptions(), ["1", "3"])
     >>> side.mean, side.deviation, side.encode("3").tolist()
     (2.0, 1.0, [1.0])
+    >>> NumberTarget.read(NumberOptions(), "0,07")
+    '0.07'
     """
 
     baselines = ("mean",)
@@ -71,13 +77,17 @@ class NumberTarget(TargetSide):
     def read(cls, options: NumberOptions, cell: object) -> Value:
         """The number, as the text that it is written as."""
         text = "" if cell is None else str(cell).strip()
+        if _THOUSANDS.fullmatch(text):
+            told = f"{text.replace(',', '')} or {text.replace(',', '.', 1)}"
+            raise CellError("not a number", f"the target may be {told}: write {text!r} with a point or without a comma")
+        number = text.removesuffix("%").replace(",", ".") if is_number(text) else text
         try:
-            finite = not text or (not isinstance(cell, bool) and math.isfinite(float(text)))
+            finite = not text or (not isinstance(cell, bool) and math.isfinite(float(number)))
         except ValueError:
             finite = False
         if not finite:
             raise CellError("not a number", f"the target is not a number: {text[:40]!r}; write it as 3.5")
-        return text
+        return number
 
     def __len__(self) -> int:
         return 1

@@ -13,6 +13,7 @@ from windlass.core.errors import DataError
 from windlass.core.fitting import Gives, Term
 from windlass.core.options import Options
 from windlass.core.records import Hypothesis, Padded, Span, TagsAnswer
+from windlass.core.wording import counted
 from windlass.data.examples import Example, Value, as_text
 from windlass.data.padding import pad
 from windlass.data.schemes import Scheme, convert, follows, marked, spans, told
@@ -117,7 +118,10 @@ class TagsTarget(SymbolsTarget):
             count = len(tags.split())
             if count != len(parts):
                 kind = f"unequal numbers of {source.unit} and tags"
-                raise CellError(kind, f"{len(parts)} {source.unit} but {count} tags; {source.separated}")
+                unit = source.unit.removesuffix("s")
+                told = f"{counted(len(parts), unit)} but {counted(count, 'tag')}"
+                mend = source.separated if isinstance(example.source, str) else f"give every {unit} a tag"
+                raise CellError(kind, f"{told}: {mend}")
         return replace(example, source=source.with_parts(example.source, parts))
 
     @classmethod
