@@ -135,7 +135,8 @@ def test_the_direction_of_a_movement_is_told(tmp_path):
         "model.encoder.size": 24,
         "model.encoder.dropout": 0.0,
         "train.batch_tokens": 32,
-        "train.epochs": 10,
+        "train.optimiser.lr": 0.002,
+        "train.epochs": 20,
     }
     model = w.fit(rows[24:], rows[:24], "classify-video", settings=settings, quiet=True)
     assert model.dev.metrics["accuracy"] > 75
