@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -114,6 +115,34 @@ def test_columns_are_chosen_by_number_or_name(tmp_path: Path) -> None:
     assert pairs(by_name) == [("cat", "k a t")]
     assert pairs(read(path, DataOptions(source=3, target=2, header=True))) == [("cat", "k a t")]
     assert pairs(read(path, DataOptions(source="3", target="2", header=False)))[0] == ("word", "sound")
+
+
+@pytest.mark.parametrize("title", ["Lexicon, draft 3;;", "Lexicon", "Lexicon;;\n;;\nby M. K.;;", "\nLexicon"])
+@pytest.mark.parametrize("named", [{}, {"source": "Headword", "target": "IPA"}, {"header": True}])
+def test_a_title_above_the_header_is_no_row(tmp_path: Path, title: str, named: dict[str, Any]) -> None:
+    path = write(tmp_path, "p.csv", f"{title}\nHeadword;IPA;Notes\ncat;kæt;\ndog;;\nfox;fɒks;\n")
+    result, line = read(path, DataOptions(**named)), 2 + title.count("\n")
+    assert pairs(result) == [("cat", "kæt"), ("fox", "fɒks")]
+    told = (
+        f"line {2 if title[0] == chr(10) else 1} is a title; the names of the columns are in line {line}: Headword, IPA"
+    )
+    assert any(told in note for note in result.notes)
+    assert [f.line for f in result.findings if f.what == "the target is blank"] == [line + 2]
+    assert result.examples[1].place.line == line + 3
+
+
+def test_a_first_row_with_one_cell_is_no_title_unless_names_follow(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", "cat;;\ndog;dɒɡ;x\nfox;fɒks;x\n")
+    result = read(path)
+    assert (len(result.examples), any("title" in note for note in result.notes)) == (2, False)
+    titled = write(tmp_path, "q.csv", "Lexicon;;\nHeadword;IPA;Notes\nfox;fɒks;x\n")
+    assert len(read(titled, DataOptions(header=False)).examples) == 2
+
+
+def test_known_columns_are_listed_in_their_order_without_blank_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", "word;;ipa;gloss\ncat;;kæt;x\n")
+    with pytest.raises(DataError, match=r"known: word, ipa, gloss$"):
+        read(path, DataOptions(source="zzz"))
 
 
 def test_well_known_names_are_taken_for_a_header_unless_told_otherwise(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def _check_columns(file: str, sheet: Sheet, wanted: dict[str, Column]) -> None:
         if isinstance(column, int) and column > sheet.width:
             raise DataError(f"{file}: no column {column}, which the model reads: choose another by --source")
         if isinstance(column, str) and sheet.names is not None and column not in sheet.names:
-            raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names)}")
+            raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names, ordered=True)}")
 
 
 def _tabbed(file: str, options: DataOptions) -> bool:

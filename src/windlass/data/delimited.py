@@ -22,6 +22,8 @@ Numbered = Iterator[tuple[int, str]]
 """Lines with their numbers."""
 
 _TABBED = (".tsv", ".tab")
+MOST_TITLES = 5
+"""Lines above a header that may be a title."""
 
 
 def separated(name: str, format: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
@@ -37,6 +39,15 @@ def separated(name: str, format: str, options: DataOptions, found: Findings, not
     texts = [line for _, line in head]
     separator = _separator(name, format, texts, options, notes)
     rows = [row for row in split_rows(texts, separator) if any(cell.strip() for cell in row)]
+    titles = _titles(rows, options)
+    place = next(
+        (n for n, text in enumerate(texts) if [*split_rows([text], separator)] == rows[titles : titles + 1]), 0
+    )
+    if titles and place:
+        head, rows, title = head[place:], rows[titles:], next(number for number, line in head if line.strip())
+        told = f"line {head[0][0]}: {', '.join(' '.join(cell.split()) for cell in rows[0] if cell.strip())}"
+        notes.append(f"{name}: line {title} is a title; the names of the columns are in {told}; else: --header no")
+        options = options.model_copy(update={"header": True})
     names = _header(name, rows, options, notes)
     opened = delimited(name, chain(head, numbered), separator, names, names is not None, found)
     return replace(opened, format=format, width=max(map(len, rows), default=0), notes=notes, found=found)
@@ -95,13 +106,31 @@ def _separator(name: str, format: str, texts: list[str], options: DataOptions, n
     return separator
 
 
+def _titles(rows: list[list[str]], options: DataOptions) -> int:
+    """The rows above a header that hold one text alone: a title, and what is written below it."""
+    count = next((n for n, row in enumerate(rows[:MOST_TITLES]) if sum(map(bool, map(str.strip, row))) > 1), 0)
+    if options.header is False or not count or 2 * sum(len(row) > 1 for row in rows) < len(rows):
+        return 0
+    first, names = ([" ".join(cell.split()) for cell in row] for row in (rows[0], rows[count]))
+    given, above = _asked(options, names), _asked(options, first)
+    if given and set(given) <= set(names):
+        return count
+    known = is_header(names, rows[count + 1 :]) and not (above and set(above) <= set(first))
+    return count if known else 0
+
+
+def _asked(options: DataOptions, names: Sequence[str]) -> list[str]:
+    """The names of columns that were asked for."""
+    given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
+    return [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
+
+
 def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[str]) -> list[str] | None:
     """The names of the columns, if the first row has them."""
     if options.header is False or not rows:
         return None
     names = [" ".join(cell.split()) for cell in rows[0]]
-    given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
-    chosen = [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
+    chosen = _asked(options, names)
     if options.header is True or (chosen and set(chosen) <= set(names)):
         return names
     for column in chosen:
@@ -115,7 +144,7 @@ def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[
 
 
 def _no_such_column(name: str, column: str, names: Sequence[str]) -> DataError:
-    hint = nearest(column, names)
+    hint = nearest(column, names, ordered=True)
     if len(names) == 1 and not hint.startswith("did you mean"):
         return DataError(f"{name}: not a table with a column {column!r}: its lines have one column; give such a table")
     return DataError(f"{name}:1: no column is called {column!r}; {hint}")

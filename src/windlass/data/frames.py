@@ -239,7 +239,7 @@ def _name(names: Sequence[str], column: int | str, name: str) -> str:
             raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
         return names[column - 1]
     if column not in names:
-        raise DataError(f"{name}: no column is called {column!r}; {nearest(column, names)}")
+        raise DataError(f"{name}: no column is called {column!r}; {nearest(column, names, ordered=True)}")
     if names.count(column) > 1:
         raise DataError(f"{name}: {names.count(column)} columns are called {column!r}: rename all but one")
     return column
