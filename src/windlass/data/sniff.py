@@ -16,7 +16,8 @@ SEPARATORS = {"tab": "\t", "semicolon": ";", "pipe": "|", "comma": ","}
 """Separators by name, the one that is rarest in text first."""
 
 SOURCE_NAMES = """
-source src input text sentence word words tokens token form spelling orthography grapheme graphemes headword lemma entry
+source src input text sentence word words tokens token form spelling orthography orth grapheme graphemes headword lemma
+lexeme entry
 latin roman native english review comment tweet message post body content document article abstract utterance query
 question name premise description wort satz mot phrase texte palabra texto
 sentence1 sentence_1 sentence_a text1 text_1 text_a question1 question_1 s1 first
@@ -25,8 +26,8 @@ SECOND_NAMES = """
 hypothesis second sentence2 sentence_2 sentence_b text2 text_2 text_b question2 question_2 s2 passage paraphrase
 """.split()
 PHONEME_NAMES = """
-pronunciation ipa afi xsampa x-sampa sampa arpabet phonemes phones phonetic transcription aussprache prononciation
-pronunciación transcripción lautschrift
+pronunciation pron ipa afi xsampa x-sampa sampa arpabet phonemes phoneme phones phon phonetic phonetics transcription
+aussprache prononciation pronunciación transcripción lautschrift
 """.split()
 TARGET_NAMES = [
     *PHONEME_NAMES,
@@ -44,7 +45,11 @@ image img picture photo foto bild clip video audio sound recording wav path file
 image_path img_path photo_path picture_path clip_path video_path audio_path sound_path wav_path image_file audio_file
 """.split()
 OTHER_NAMES = "split set fold freq frequency count weight length author user notes".split()
-_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES))
+_UNCLEAR_NAMES = (
+    "gloss glosses meaning definition sense example examples dialect variant root stem morphemes comments".split()
+)
+_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES, *_UNCLEAR_NAMES))
+_NEVER_DATA = frozenset((*PHONEME_NAMES, "upos", "xpos", "headword", "orthography"))  # one of them makes a header
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
@@ -128,6 +133,9 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(cells))]
     if any(cell in below and len(set(below)) < len(below) / 2 for cell, below in zip(cells, columns, strict=True)):
         return None  # one of the labels
+    for cell, below in zip(cells, columns, strict=True):
+        if plain_name(cell) in _NEVER_DATA and len(below) >= 20 and cell not in below:
+            return f"{cell} is the name of a column"
     for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
         below = [text for text in below if text]
         if cell and len(below) >= 5 and (why := _unlike(cell, below)):
