@@ -139,6 +139,32 @@ def test_a_first_row_with_one_cell_is_no_title_unless_names_follow(tmp_path: Pat
     assert len(read(titled, DataOptions(header=False)).examples) == 2
 
 
+def test_a_csv_with_tabs_has_quotes_as_excel_writes_them(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", 'word\tmeaning\ncat\t"small, ""furry"""\ndog\t"one\nfox"\nfox\tred\n')
+    result = read(path)
+    assert pairs(result) == [("cat", 'small, "furry"'), ("dog", "one fox"), ("fox", "red")]
+    assert [e.place.line for e in result.examples] == [2, 3, 5]
+
+
+def test_cells_in_quotes_are_text_in_a_tsv_and_told(tmp_path: Path) -> None:
+    for name in ("p.tsv", "p.txt"):
+        path = write(tmp_path, name, "word\tmeaning\n" + "".join(f'cat{n}\t"small, furry {n}"\n' for n in range(5)))
+        result = read(path)
+        assert pairs(result)[0] == ("cat0", '"small, furry 0"')
+        assert "cells on 5 lines are in quotes, which are read as text" in str(result.findings[0])
+        assert pairs(read(path, DataOptions(format="csv")))[0] == ("cat0", "small, furry 0")
+    spoken = write(tmp_path, "q.tsv", "".join(f"he said so\t{n}\n" for n in range(200)) + '"Yes."\t1\n')
+    assert not read(spoken).findings
+
+
+def test_quotes_around_every_cell_of_a_tsv_are_taken_off(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.tsv", '"word"\t"score"\n"cat"\t4\n"a ""dog"""\t5\n')
+    result = read(path)
+    assert pairs(result) == [("cat", "4"), ('a "dog"', "5")]
+    assert "every cell is in quotes, which are taken off; else: --format tsv" in result.notes[0]
+    assert pairs(read(path, DataOptions(format="tsv")))[0] == ('"word"', '"score"')
+
+
 def test_known_columns_are_listed_in_their_order_without_blank_names(tmp_path: Path) -> None:
     path = write(tmp_path, "p.csv", "word;;ipa;gloss\ncat;;kæt;x\n")
     with pytest.raises(DataError, match=r"known: word, ipa, gloss$"):

@@ -73,13 +73,15 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell.strip()) is not None
 
 
-def split_rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Split lines into cells, with the quotes of csv unless a tab separates them.
+def split_rows(lines: Sequence[str], separator: str, quoted: bool | None = None) -> Iterator[list[str]]:
+    """Split lines into cells, with the quotes of csv; if it is not said, unless a tab separates them.
 
     >>> list(split_rows(['a,"b,c"'], ","))
     [['a', 'b,c']]
+    >>> list(split_rows(['a\\t"b"'], "\\t")), list(split_rows(['a\\t"b"'], "\\t", quoted=True))
+    ([['a', '"b"']], [['a', 'b']])
     """
-    if separator == "\t":
+    if not (separator != "\t" if quoted is None else quoted):
         yield from (line.split("\t") for line in lines)
         return
     with suppress(csv.Error):  # what is malformed is told when it is read
@@ -101,7 +103,8 @@ def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
     shares: dict[str, float] = {}
     spaced_usual = 0.0
     for separator in sorted(SEPARATORS.values(), key=lambda mark: mark != usual and len(filled) < 10):
-        widths = Counter(len(cells) for cells in split_rows(filled, separator) if cells)
+        quoted = separator != "\t" or usual == ","
+        widths = Counter(len(cells) for cells in split_rows(filled, separator, quoted) if cells)
         agreed = max((count for width, count in widths.items() if width > 1), default=0)
         marks, spaced = (sum(line.count(mark) for line in filled) for mark in (separator, separator + " "))
         if separator == "\t" or 2 * spaced < marks:
@@ -112,6 +115,22 @@ def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
     if not best:
         return usual, spaced_usual
     return next((separator, share) for separator, share in shares.items() if share >= best - 0.02)
+
+
+def in_quotes(rows: Sequence[Sequence[str]]) -> tuple[int, bool]:
+    """How many rows have a cell that begins and ends with a quote, and whether all cells but numbers do.
+
+    >>> in_quotes([['"a"', '"b, c"'], ['"d"', "4"]]), in_quotes([["a", '"b"'], ["d", 'e "f"']])
+    ((2, True), (1, False))
+    """
+    cells = [cell.strip() for row in rows for cell in row]
+    every = all(map(_quoted, (cell for cell in cells if cell and not is_number(cell))))
+    count = sum(any(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in map(str.strip, row)) for row in rows)
+    return count, every and count > 0
+
+
+def _quoted(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
