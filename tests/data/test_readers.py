@@ -11,7 +11,9 @@ from pydantic import ValidationError
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.data.examples import Example, Place
+from windlass.data.frames import as_frame, read_columns
 from windlass.data.readers import DataOptions, ReadResult, read
+from windlass.data.sides import SideOptions
 
 PAIRS = [("cat", "k a t"), ("dög", "d ö g")]
 
@@ -163,6 +165,22 @@ def test_quotes_around_every_cell_of_a_tsv_are_taken_off(tmp_path: Path) -> None
     assert pairs(result) == [("cat", "4"), ('a "dog"', "5")]
     assert "every cell is in quotes, which are taken off; else: --format tsv" in result.notes[0]
     assert pairs(read(path, DataOptions(format="tsv")))[0] == ('"word"', '"score"')
+
+
+@pytest.mark.parametrize("columns", [("word", "word"), ("word", 1), (2, 2), ("word,ipa", "ipa"), ("1-3", 2)])
+def test_a_column_is_not_source_and_target_at_once(tmp_path: Path, columns: tuple[str | int, str | int]) -> None:
+    path = write(tmp_path, "p.csv", "word,ipa,note\ncat,kæt,x\n")
+    with pytest.raises(DataError, match=r"source and target are the same column, .*: choose another"):
+        read(path, DataOptions(source=columns[0], target=columns[1]))
+    frame = as_frame({"word": ["cat"], "ipa": ["kæt"], "note": ["x"]})
+    with pytest.raises(DataError, match="source and target are the same column"):
+        list(read_columns(frame, {"source": columns[0], "target": columns[1]}))
+
+
+def test_words_are_not_their_own_tags(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.conll", "the D\ncat N\n")
+    with pytest.raises(DataError, match="source and target are the same column, 1"):
+        read(path, DataOptions(source=1, target=1), SideOptions(source="words", target="tags"))
 
 
 def test_known_columns_are_listed_in_their_order_without_blank_names(tmp_path: Path) -> None:
