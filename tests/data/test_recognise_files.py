@@ -285,3 +285,19 @@ def test_labels_of_one_picture_each_are_refused_and_doctor_says_what_train_says(
     assert said in refused("doctor", tmp_path)
     report = windlass("doctor", tmp_path, "--task", "classify-picture")
     assert "each of the 3 labels has one example: there is nothing to learn" in report.out
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.sfm"])
+def test_a_toolbox_file_is_refused_with_its_markers(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("\n".join(f"\\tx ka noru {n}\n\\ge the cat {n}\n\\ft a cat\n" for n in range(20)))
+    told = refused("train", path)
+    assert refused("doctor", path) == told
+    assert r"lines begin with backslash markers (\tx, \ge, \ft): this is a Toolbox (SFM) file" in told
+    assert "make a table of its fields, or add --task lm" in told
+
+
+def test_text_with_some_latex_is_running_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\\section{One}\nIt was a day.\n\\item So it was.\nIt ended.\n" * 5)
+    assert recognise_file(path, DataOptions()).task != "classify"
