@@ -301,3 +301,16 @@ def test_text_with_some_latex_is_running_text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("\\section{One}\nIt was a day.\n\\item So it was.\nIt ended.\n" * 5)
     assert recognise_file(path, DataOptions()).task != "classify"
+
+
+def test_two_texts_of_as_many_lines_may_be_a_translation(tmp_path):
+    for name, count in (("a.taw", 20), ("a.en", 20), ("b.en", 21)):
+        (tmp_path / name).write_text("".join(f"the {n} cats saw it .\n" for n in range(count)))
+    taw, en, other = (str(tmp_path / name) for name in ("a.taw", "a.en", "b.en"))
+    notes: list[str] = []
+    assert compose_for(None, None, [{"data": {"train": [taw, en]}}], notes.append).task == "lm"
+    assert f"{taw} and {en} have 20 lines each: for a translation give {taw},{en}; read as running text" in notes
+    for files in ([taw, other], [en, other], [taw]):
+        notes.clear()
+        compose_for(None, None, [{"data": {"train": files}}], notes.append)
+        assert not any("translation" in note for note in notes)
