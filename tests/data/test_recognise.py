@@ -501,6 +501,14 @@ def test_names_that_linguists_use_make_a_header(tmp_path: Path, names: str) -> N
     assert len(read(path).examples) == 30
 
 
+def test_a_tag_that_is_also_a_name_of_columns_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        "we\tPRON\n" + "".join(f"we{n}\t{('NOUN', 'VERB', 'ADJ')[n % 3]}\n" for n in range(25)) + "x\tADP\n"
+    )
+    assert len(read(path).examples) == 27
+
+
 def test_short_first_rows_of_a_sorted_file_are_no_header(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(table([("Go", "Geh"), ("Hi", "Hallo"), *((a, a[::-1]) for a, _ in reviews())]))

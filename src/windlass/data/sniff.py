@@ -49,7 +49,7 @@ _UNCLEAR_NAMES = (
     "gloss glosses meaning definition sense example examples dialect variant root stem morphemes comments".split()
 )
 _KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES, *_UNCLEAR_NAMES))
-_NEVER_DATA = frozenset((*PHONEME_NAMES, "upos", "xpos", "headword", "orthography"))  # one of them makes a header
+_NEVER_DATA = frozenset((*PHONEME_NAMES, "headword", "orthography"))  # one of them makes a header
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
@@ -153,7 +153,8 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
     if any(cell in below and len(set(below)) < len(below) / 2 for cell, below in zip(cells, columns, strict=True)):
         return None  # one of the labels
     for cell, below in zip(cells, columns, strict=True):
-        if plain_name(cell) in _NEVER_DATA and len(below) >= 20 and cell not in below:
+        texts = len(below) >= 20 and len(set(below)) > len(below) / 2  # PRON is a tag too
+        if texts and plain_name(cell) in _NEVER_DATA and cell not in below:
             return f"{cell} is the name of a column"
     for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
         below = [text for text in below if text]
