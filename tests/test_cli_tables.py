@@ -57,6 +57,15 @@ def test_other_formats_and_stdin_give_the_same(folder):
     )
 
 
+def test_a_csv_with_tabs_has_quotes_on_stdin_too(folder):
+    rows = "".join(f'{n}\t"{text}"\t{label}\n' for n, (text, label) in enumerate(ROWS))
+    whole = f"id\treview, as written\topinion\n{rows}"
+    (folder / "tabs.csv").write_text(whole)
+    expected = windlass("predict", folder / "model", folder / "reviews.csv").out
+    assert windlass("predict", folder / "model", folder / "tabs.csv").out == expected
+    assert windlass("predict", folder / "model", "--format", "csv", stdin=whole.encode()).out == expected
+
+
 def test_evaluate_reads_stdin(folder):
     a, b = (
         json.loads(

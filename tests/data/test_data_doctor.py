@@ -126,3 +126,18 @@ def test_nothing_is_said_of_files_that_were_not_opened(tmp_path: Path) -> None:
     report = read_data(compose("classify-picture", None, [{"data": {"train": [str(tmp_path)]}}])).report
     assert report.findings == ()
     assert "nothing wrong" not in report.render()
+
+
+def test_a_few_cells_with_several_forms_are_told(tmp_path: Path) -> None:
+    path, words = tmp_path / "lexicon.tsv", [(f"w{n}", f"v{n}") for n in range(40)]
+    for odd, count in (
+        ([("colour, color", "kʌlə"), ("grey", "ɡreɪ / ɡraɪ")], 2),
+        ([("ka, ko", "ka"), ("lie down", "laɪ")], 0),  # a single one may be meant
+        ([(f"a{n}, b{n}", "x") for n in range(20)], 0),  # so may many
+        ([("to be, or", "x"), ("so it is, then", "y")], 0),
+    ):
+        path.write_text("".join(f"{a}\t{b}\n" for a, b in [*words, *odd]))
+        told = [f for f in examine([path]).findings if f.kind == "several forms"]
+        assert len(told) == bool(count)
+        if told:
+            assert str(told[0]).startswith(f"{path}:41: 2 rows seem to have several forms in a cell, such as 'colour,")

@@ -4,13 +4,16 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from windlass.core.errors import DataError, WindlassError
 from windlass.data.examples import Example, Place
+from windlass.data.frames import as_frame, read_columns
 from windlass.data.readers import DataOptions, ReadResult, read
+from windlass.data.sides import SideOptions
 
 PAIRS = [("cat", "k a t"), ("dög", "d ö g")]
 
@@ -114,6 +117,76 @@ def test_columns_are_chosen_by_number_or_name(tmp_path: Path) -> None:
     assert pairs(by_name) == [("cat", "k a t")]
     assert pairs(read(path, DataOptions(source=3, target=2, header=True))) == [("cat", "k a t")]
     assert pairs(read(path, DataOptions(source="3", target="2", header=False)))[0] == ("word", "sound")
+
+
+@pytest.mark.parametrize("title", ["Lexicon, draft 3;;", "Lexicon", "Lexicon;;\n;;\nby M. K.;;", "\nLexicon"])
+@pytest.mark.parametrize("named", [{}, {"source": "Headword", "target": "IPA"}, {"header": True}])
+def test_a_title_above_the_header_is_no_row(tmp_path: Path, title: str, named: dict[str, Any]) -> None:
+    path = write(tmp_path, "p.csv", f"{title}\nHeadword;IPA;Notes\ncat;kæt;\ndog;;\nfox;fɒks;\n")
+    result, line = read(path, DataOptions(**named)), 2 + title.count("\n")
+    assert pairs(result) == [("cat", "kæt"), ("fox", "fɒks")]
+    told = (
+        f"line {2 if title[0] == chr(10) else 1} is a title; the names of the columns are in line {line}: Headword, IPA"
+    )
+    assert any(told in note for note in result.notes)
+    assert [f.line for f in result.findings if f.what == "the target is blank"] == [line + 2]
+    assert result.examples[1].place.line == line + 3
+
+
+def test_a_first_row_with_one_cell_is_no_title_unless_names_follow(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", "cat;;\ndog;dɒɡ;x\nfox;fɒks;x\n")
+    result = read(path)
+    assert (len(result.examples), any("title" in note for note in result.notes)) == (2, False)
+    titled = write(tmp_path, "q.csv", "Lexicon;;\nHeadword;IPA;Notes\nfox;fɒks;x\n")
+    assert len(read(titled, DataOptions(header=False)).examples) == 2
+
+
+def test_a_csv_with_tabs_has_quotes_as_excel_writes_them(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", 'word\tmeaning\ncat\t"small, ""furry"""\ndog\t"one\nfox"\nfox\tred\n')
+    result = read(path)
+    assert pairs(result) == [("cat", 'small, "furry"'), ("dog", "one fox"), ("fox", "red")]
+    assert [e.place.line for e in result.examples] == [2, 3, 5]
+
+
+def test_cells_in_quotes_are_text_in_a_tsv_and_told(tmp_path: Path) -> None:
+    for name in ("p.tsv", "p.txt"):
+        path = write(tmp_path, name, "word\tmeaning\n" + "".join(f'cat{n}\t"small, furry {n}"\n' for n in range(5)))
+        result = read(path)
+        assert pairs(result)[0] == ("cat0", '"small, furry 0"')
+        assert "cells on 5 lines are in quotes, which are read as text" in str(result.findings[0])
+        assert pairs(read(path, DataOptions(format="csv")))[0] == ("cat0", "small, furry 0")
+    spoken = write(tmp_path, "q.tsv", "".join(f"he said so\t{n}\n" for n in range(200)) + '"Yes."\t1\n')
+    assert not read(spoken).findings
+
+
+def test_quotes_around_every_cell_of_a_tsv_are_taken_off(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.tsv", '"word"\t"score"\n"cat"\t4\n"a ""dog"""\t5\n')
+    result = read(path)
+    assert pairs(result) == [("cat", "4"), ('a "dog"', "5")]
+    assert "every cell is in quotes, which are taken off; else: --format tsv" in result.notes[0]
+    assert pairs(read(path, DataOptions(format="tsv")))[0] == ('"word"', '"score"')
+
+
+@pytest.mark.parametrize("columns", [("word", "word"), ("word", 1), (2, 2), ("word,ipa", "ipa"), ("1-3", 2)])
+def test_a_column_is_not_source_and_target_at_once(tmp_path: Path, columns: tuple[str | int, str | int]) -> None:
+    path = write(tmp_path, "p.csv", "word,ipa,note\ncat,kæt,x\n")
+    with pytest.raises(DataError, match=r"source and target are the same column, .*: choose another"):
+        read(path, DataOptions(source=columns[0], target=columns[1]))
+    frame = as_frame({"word": ["cat"], "ipa": ["kæt"], "note": ["x"]})
+    with pytest.raises(DataError, match="source and target are the same column"):
+        list(read_columns(frame, {"source": columns[0], "target": columns[1]}))
+
+
+def test_words_are_not_their_own_tags(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.conll", "the D\ncat N\n")
+    with pytest.raises(DataError, match="source and target are the same column, 1"):
+        read(path, DataOptions(source=1, target=1), SideOptions(source="words", target="tags"))
+
+
+def test_known_columns_are_listed_in_their_order_without_blank_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "p.csv", "word;;ipa;gloss\ncat;;kæt;x\n")
+    with pytest.raises(DataError, match=r"known: word, ipa, gloss$"):
+        read(path, DataOptions(source="zzz"))
 
 
 def test_well_known_names_are_taken_for_a_header_unless_told_otherwise(tmp_path: Path) -> None:

@@ -494,6 +494,21 @@ def test_a_first_row_like_those_below_is_no_header(tmp_path: Path, first: list[s
     assert len(read(path, DataOptions(), SideOptions(target="label")).examples) == ROWS + 1
 
 
+@pytest.mark.parametrize("names", ["tarawe,pron", "lemma,phon", "orth,transcription", "Headword,Gloss", "tarawe,IPA"])
+def test_names_that_linguists_use_make_a_header(tmp_path: Path, names: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{names}\n" + "".join(f"{'abcdef'[n % 6]}o{n % 7},{n % 7}a{'abcdef'[n % 6]}\n" for n in range(30)))
+    assert len(read(path).examples) == 30
+
+
+def test_a_tag_that_is_also_a_name_of_columns_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        "we\tPRON\n" + "".join(f"we{n}\t{('NOUN', 'VERB', 'ADJ')[n % 3]}\n" for n in range(25)) + "x\tADP\n"
+    )
+    assert len(read(path).examples) == 27
+
+
 def test_short_first_rows_of_a_sorted_file_are_no_header(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(table([("Go", "Geh"), ("Hi", "Hallo"), *((a, a[::-1]) for a, _ in reviews())]))

@@ -285,3 +285,32 @@ def test_labels_of_one_picture_each_are_refused_and_doctor_says_what_train_says(
     assert said in refused("doctor", tmp_path)
     report = windlass("doctor", tmp_path, "--task", "classify-picture")
     assert "each of the 3 labels has one example: there is nothing to learn" in report.out
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.sfm"])
+def test_a_toolbox_file_is_refused_with_its_markers(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("\n".join(f"\\tx ka noru {n}\n\\ge the cat {n}\n\\ft a cat\n" for n in range(20)))
+    told = refused("train", path)
+    assert refused("doctor", path) == told
+    assert r"lines begin with backslash markers (\tx, \ge, \ft): this is a Toolbox (SFM) file" in told
+    assert "make a table of its fields, or add --task lm" in told
+
+
+def test_text_with_some_latex_is_running_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\\section{One}\nIt was a day.\n\\item So it was.\nIt ended.\n" * 5)
+    assert recognise_file(path, DataOptions()).task != "classify"
+
+
+def test_two_texts_of_as_many_lines_may_be_a_translation(tmp_path):
+    for name, count in (("a.taw", 20), ("a.en", 20), ("b.en", 21)):
+        (tmp_path / name).write_text("".join(f"the {n} cats saw it .\n" for n in range(count)))
+    taw, en, other = (str(tmp_path / name) for name in ("a.taw", "a.en", "b.en"))
+    notes: list[str] = []
+    assert compose_for(None, None, [{"data": {"train": [taw, en]}}], notes.append).task == "lm"
+    assert f"{taw} and {en} have 20 lines each: for a translation give {taw},{en}; read as running text" in notes
+    for files in ([taw, other], [en, other], [taw]):
+        notes.clear()
+        compose_for(None, None, [{"data": {"train": files}}], notes.append)
+        assert not any("translation" in note for note in notes)

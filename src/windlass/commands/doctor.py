@@ -47,6 +47,7 @@ def doctor(
     from windlass.data.column_facts import survey_columns
     from windlass.data.corpus import examine
     from windlass.data.folders import is_folder
+    from windlass.data.recognise_file import OtherFormError
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
     from windlass.recipe import compose
@@ -58,7 +59,7 @@ def doctor(
     try:
         recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)
     except DataError as error:
-        if task is not None or is_folder(files[0]):
+        if task is not None or is_folder(files[0]) or isinstance(error, OtherFormError):
             raise
         recipe = compose("text", None, [{"data": over}])
         unclear = survey_columns(files[0], recipe.data, error)

@@ -276,7 +276,7 @@ def _check_columns(file: str, sheet: Sheet, wanted: dict[str, Column]) -> None:
         if isinstance(column, int) and column > sheet.width:
             raise DataError(f"{file}: no column {column}, which the model reads: choose another by --source")
         if isinstance(column, str) and sheet.names is not None and column not in sheet.names:
-            raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names)}")
+            raise DataError(f"{file}: no column is called {column!r}; {nearest(column, sheet.names, ordered=True)}")
 
 
 def _tabbed(file: str, options: DataOptions) -> bool:
@@ -315,22 +315,22 @@ def _from_stdin(
             )
         note(f"stdin: read as JSON lines, as the first has {', '.join(map(repr, named)) or 'keys'}")
         return iter(()), _from_objects(every, wanted)
-    usual = "," if options.format == "csv" else "\t"
+    usual, quoted = (",", True) if options.format == "csv" else ("\t", None)
     marks = [usual, *SEPARATORS.values()] if options.separator == "auto" else [options.separator]
     for mark in (SEPARATORS.get(name, name) for name in marks):
-        names = [cell.strip() for cell in next(split_rows([first[1]], mark), [])]
+        names = [cell.strip() for cell in next(split_rows([first[1]], mark, quoted), [])]
         by_name = _named(columns, names)
         if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
             if not asked:
                 note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
-            return iter(()), delimited("stdin", numbered, mark, names, headed=False).rows(wanted)
+            return iter(()), delimited("stdin", numbered, mark, names, headed=False, quoted=quoted).rows(wanted)
     if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
         return every, None
     if by_name and asked:
         raise DataError(f"stdin:1: no column is called {by_name[0]!r}: choose its number by --source")
     if not asked:
         note("stdin: lines have columns, of which one is read as input; else: --source, --format")
-    sheet = delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False)
+    sheet = delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False, quoted=quoted)
     unnamed = {part: 1 if _named([column], None) else column for part, column in wanted.items()}
     return iter(()), sheet.rows(unnamed)
 

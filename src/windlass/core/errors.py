@@ -115,8 +115,10 @@ class TrainingError(WindlassError):
     """
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], ordered: bool = False) -> str:
     """Return a hint: the known name closest to a mistyped one, or all known names if none is close.
+
+    Names are sorted unless they are `ordered`, as columns are; blank ones are left out.
 
     >>> nearest("layrs", ["layers", "size"])
     "did you mean 'layers'?"
@@ -124,8 +126,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     ("did you mean 'min_gru'?", "did you mean 'classify'?")
     >>> nearest("zzz", ["size", "layers"])
     'known: layers, size'
+    >>> nearest("zzz", ["word", "", "ipa"], ordered=True)
+    'known: word, ipa'
     """
-    names = sorted(known)
+    names = [name for name in (known if ordered else sorted(known)) if name]
     close = [name for name in names if _letters(name) == _letters(word)]  # written in another way
     if not close:  # the stem of a longer word
         close = sorted((name for name in names if len(name) > 4 and word.startswith(name[:-1])), key=len, reverse=True)

@@ -43,6 +43,28 @@ def columns_of(column: int | str, names: Sequence[str] | None) -> list[int | str
     return found
 
 
+def check_apart(where: str, columns: Mapping[str, int | str], names: Sequence[str] | None) -> None:
+    """Refuse a column that is chosen as source and as target: a model would learn to copy it, and seem perfect.
+
+    >>> check_apart("a.csv", {"source": "word", "target": "ipa"}, ["word", "ipa"])
+    >>> check_apart("a.csv", {"source": "word", "target": 1}, ["word", "ipa"])
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: a.csv: source and target are the same column, 'word': choose another
+    """
+    known = list(names or ())
+
+    def own(part: str) -> list[int | str]:
+        chosen = columns_of(columns[part], known) if part in columns else []
+        return [known[c - 1] if isinstance(c, int) and c <= len(known) and known.count(known[c - 1]) == 1 else c
+                for c in chosen]  # fmt: skip
+
+    target = own("target")
+    for part in ("source", "second"):
+        if both := [column for column in own(part) if column in target]:
+            called = {"source": "source", "second": "second text"}[part]
+            raise DataError(f"{where}: {called} and target are the same column, {both[0]!r}: choose another")
+
+
 def group(columns: Sequence[tuple[int, str | None]]) -> str:
     """The choice of some columns, given by number and name.
 

@@ -128,6 +128,8 @@ def blocks(
     if given in ((None, None), (1, 2)):
         given = ("form", "upos") if form == "conllu" else (1, 2)
     word, tag = (_column(name, column or usual, form) for column, usual in zip(given, (1, 2), strict=True))
+    if word == tag:
+        raise DataError(f"{name}: source and target are the same column, {given[0] or word + 1!r}: choose another")
     gathered: list[str] = []
     begin = 1
     for number, line in chain(numbered or lines(name, found, options.encoding), [(0, "")]):

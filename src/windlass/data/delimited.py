@@ -13,7 +13,7 @@ from windlass.data.column_groups import columns_of
 from windlass.data.files import lines, suffix, undecoded
 from windlass.data.findings import Finding, Findings, blank_line
 from windlass.data.sheets import MISSING, Column, Given, Sheet, joining
-from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, is_header, split_rows
+from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, in_quotes, is_header, split_rows
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
@@ -22,6 +22,10 @@ Numbered = Iterator[tuple[int, str]]
 """Lines with their numbers."""
 
 _TABBED = (".tsv", ".tab")
+FEW = 3
+"""Rows with cells in quotes from which they are told."""
+MOST_TITLES = 5
+"""Lines above a header that may be a title."""
 
 
 def separated(name: str, format: str, options: DataOptions, found: Findings, notes: list[str]) -> Sheet:
@@ -36,10 +40,32 @@ def separated(name: str, format: str, options: DataOptions, found: Findings, not
     head = list(islice(numbered, SAMPLE))
     texts = [line for _, line in head]
     separator = _separator(name, format, texts, options, notes)
-    rows = [row for row in split_rows(texts, separator) if any(cell.strip() for cell in row)]
+    quoted = separator != "\t" or format == "csv"
+    rows = _rows(texts, separator, quoted)
+    if not quoted:
+        count, every = in_quotes(rows)
+        if every and options.format != "tsv":
+            notes.append(f"{name}: every cell is in quotes, which are taken off; else: --format tsv")
+            quoted, rows = True, _rows(texts, separator, quoted=True)
+        elif count >= max(FEW, len(rows) / 50):
+            what = f"cells on {count} lines are in quotes, which are read as text; without them: --format csv"
+            found.add(Finding(name, 0, "quotes", what, "kept"))
+    titles = _titles(rows, options)
+    place = next(
+        (n for n, text in enumerate(texts) if _rows([text], separator, quoted) == rows[titles : titles + 1]), 0
+    )
+    if titles and place:
+        head, rows, title = head[place:], rows[titles:], next(number for number, line in head if line.strip())
+        told = f"line {head[0][0]}: {', '.join(' '.join(cell.split()) for cell in rows[0] if cell.strip())}"
+        notes.append(f"{name}: line {title} is a title; the names of the columns are in {told}; else: --header no")
+        options = options.model_copy(update={"header": True})
     names = _header(name, rows, options, notes)
-    opened = delimited(name, chain(head, numbered), separator, names, names is not None, found)
+    opened = delimited(name, chain(head, numbered), separator, names, names is not None, found, quoted)
     return replace(opened, format=format, width=max(map(len, rows), default=0), notes=notes, found=found)
+
+
+def _rows(texts: Sequence[str], separator: str, quoted: bool) -> list[list[str]]:
+    return [row for row in split_rows(texts, separator, quoted) if any(cell.strip() for cell in row)]
 
 
 def delimited(
@@ -49,10 +75,11 @@ def delimited(
     names: Sequence[str] | None,
     headed: bool,
     found: Findings | None = None,
+    quoted: bool | None = None,
 ) -> Sheet:
     """The table of lines whose separator and names of columns are known; the first has these names if it is `headed`.
 
-    In `found` is noted which rows have more cells than there are names.
+    In `found` is noted which rows have more cells than there are names. Cells are `quoted` unless tabs separate them.
 
     >>> opened = delimited("a.csv", iter([(1, "word,ipa"), (2, "cat,kæt")]), ",", ["word", "ipa"], headed=True)
     >>> list(opened.read({"source": "word"}))
@@ -61,7 +88,8 @@ def delimited(
 
     def rows(columns: Mapping[str, Column]) -> Iterator[Given]:
         places = {part: _place(name, column, names) for part, column in columns.items()}
-        records = _tabbed(numbered) if separator == "\t" else _csv_records(name, numbered, separator)
+        quotes = separator != "\t" if quoted is None else quoted
+        records = _csv_records(name, numbered, separator) if quotes else _tabbed(numbered)
         skipped = not headed
         for line, cells in records:
             if isinstance(cells, Finding):
@@ -85,7 +113,8 @@ def _separator(name: str, format: str, texts: list[str], options: DataOptions, n
     if options.separator != "auto":
         return SEPARATORS.get(options.separator, options.separator)
     usual = "," if format == "csv" else "\t"
-    if options.format == "tsv" or (suffix(name) in _TABBED and any("\t" in text for text in texts)):
+    tabbed = suffix(name) in _TABBED and options.format != "csv" and any("\t" in text for text in texts)
+    if options.format == "tsv" or tabbed:
         return usual
     separator, share = find_separator(texts, usual)
     if separator == usual or (format == "tsv" and share < 0.9):
@@ -95,13 +124,31 @@ def _separator(name: str, format: str, texts: list[str], options: DataOptions, n
     return separator
 
 
+def _titles(rows: list[list[str]], options: DataOptions) -> int:
+    """The rows above a header that hold one text alone: a title, and what is written below it."""
+    count = next((n for n, row in enumerate(rows[:MOST_TITLES]) if sum(map(bool, map(str.strip, row))) > 1), 0)
+    if options.header is False or not count or 2 * sum(len(row) > 1 for row in rows) < len(rows):
+        return 0
+    first, names = ([" ".join(cell.split()) for cell in row] for row in (rows[0], rows[count]))
+    given, above = _asked(options, names), _asked(options, first)
+    if given and set(given) <= set(names):
+        return count
+    known = is_header(names, rows[count + 1 :]) and not (above and set(above) <= set(first))
+    return count if known else 0
+
+
+def _asked(options: DataOptions, names: Sequence[str]) -> list[str]:
+    """The names of columns that were asked for."""
+    given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
+    return [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
+
+
 def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[str]) -> list[str] | None:
     """The names of the columns, if the first row has them."""
     if options.header is False or not rows:
         return None
     names = [" ".join(cell.split()) for cell in rows[0]]
-    given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
-    chosen = [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
+    chosen = _asked(options, names)
     if options.header is True or (chosen and set(chosen) <= set(names)):
         return names
     for column in chosen:
@@ -115,7 +162,7 @@ def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[
 
 
 def _no_such_column(name: str, column: str, names: Sequence[str]) -> DataError:
-    hint = nearest(column, names)
+    hint = nearest(column, names, ordered=True)
     if len(names) == 1 and not hint.startswith("did you mean"):
         return DataError(f"{name}: not a table with a column {column!r}: its lines have one column; give such a table")
     return DataError(f"{name}:1: no column is called {column!r}; {hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from windlass.data.store import View
 
 SHOWN, MOST = 3, 100_000
 """Examples that are shown, and that are judged as a whole."""
+_BETWEEN_FORMS = re.compile(r"\s*[,;]\s+|\s+/\s+")
 RARE = 2  # a character seen at most so often has little chance of being learned
 
 
@@ -246,6 +248,21 @@ def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool
         )
 
 
+def _several_forms(train: Sequence[Example]) -> Finding | None:
+    """A few cells that hold several forms, `colour, color` or `a / b`, where nearly all others hold one word."""
+    found: dict[int, tuple[Place, str]] = {}
+    for texts in ([e.text for e in train], [as_text(e.target) for e in train]):
+        parts = [(n, _BETWEEN_FORMS.split(text)) for n, text in enumerate(texts) if " " in text]
+        several = [n for n, forms in parts if len(forms) > 1 and all(len(form.split()) == 1 for form in forms)]
+        if len(parts) <= len(texts) / 10:
+            found |= {n: (train[n].place, texts[n]) for n in several if n not in found}
+    if len(train) < 20 or len(found) < 2:
+        return None
+    place, text = found[min(found)]
+    what = f"{len(found)} rows seem to have several forms in a cell, such as {_short(text)}: give each a row of its own"
+    return Finding(place.file, place.line, "several forms", what, "kept")
+
+
 def survey(
     train: Sequence[ReadResult],
     dev: Sequence[ReadResult] = (),
@@ -286,6 +303,8 @@ def survey(
             odd = _suspicions([*islice(chain.from_iterable(learned), MOST)], symbols, target.per_place)
             file = learned[0][0].place.file
             findings += [Finding(file, 0, kind, what, "kept") for kind, what in odd]
+            if textual and target.written and (forms := _several_forms([*islice(chain.from_iterable(learned), MOST)])):
+                findings.append(forms)
         rows = [f"{_short(e.source)} -> {_short(e.target)}" for e in islice(chain.from_iterable(learned), SHOWN)]
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)

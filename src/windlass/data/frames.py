@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.core.errors import DataError, nearest
-from windlass.data.column_groups import columns_of, gathered, joined, spread
+from windlass.data.column_groups import check_apart, columns_of, gathered, joined, spread
 
 Row = tuple[object, ...]
 Columns = Mapping[str, int | str | None]
@@ -239,7 +239,7 @@ def _name(names: Sequence[str], column: int | str, name: str) -> str:
             raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
         return names[column - 1]
     if column not in names:
-        raise DataError(f"{name}: no column is called {column!r}; {nearest(column, names)}")
+        raise DataError(f"{name}: no column is called {column!r}; {nearest(column, names, ordered=True)}")
     if names.count(column) > 1:
         raise DataError(f"{name}: {names.count(column)} columns are called {column!r}: rename all but one")
     return column
@@ -256,6 +256,7 @@ def read_columns(frame: Frame, columns: Columns, name: str = "data") -> Iterator
     windlass.core.errors.DataError: train row 1 has 3 cells, not 2 (source, target): ...
     """
     found, names = pick_columns(frame, columns, name), frame.names or ()
+    check_apart(name, found, names)
     groups = {part: columns_of(c, names) for part, c in found.items()}
     if any(len(group) > 1 for group in groups.values()):
         yield from (gathered(row, groups, names, joined) for row in read_columns(frame, spread(groups), name))

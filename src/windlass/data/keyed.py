@@ -99,7 +99,7 @@ def parquet(name: str, options: DataOptions, found: Findings, notes: list[str]) 
         keys = _named_keys(name, names, columns, notes)
         for key in keys.values():
             if key not in names:
-                raise DataError(f"{name}: no column is called {key!r}; {nearest(key, names)}")
+                raise DataError(f"{name}: no column is called {key!r}; {nearest(key, names, ordered=True)}")
         try:
             with pyarrow.parquet.ParquetFile(name) as file:
                 number = 0

@@ -53,7 +53,7 @@ def _chosen(columns: Sequence[ColumnSample], column: Column, where: str) -> list
     names = [str(one.column) for one in columns]
     if isinstance(column, int):
         raise DataError(f"{where}: no column {column}; there are {len(names)}: {', '.join(names[:MOST])}")
-    raise DataError(f"{where}: no column is called {column!r}; {nearest(column, names)}")
+    raise DataError(f"{where}: no column is called {column!r}; {nearest(column, names, ordered=True)}")
 
 
 def _of_objects(column: ColumnSample, where: str) -> DataError:

@@ -30,7 +30,16 @@ MOST_COLUMNS = 1000
 """Columns of a table that are looked at to recognise its task."""
 IN_ORDER: tuple[tuple[Column, ...], ...] = ((), (1, 2), (1, 2, 3))
 """The columns of a table without names, where nothing was chosen."""
+_MARKER = re.compile(r"(\\[a-z]\w{0,9})(\s|$)")  # of a field in a Toolbox file
 _TREE = re.compile(r"\(\s*(\(\s*)?[^\s()]+[\s(]")
+
+
+class OtherFormError(DataError):
+    """A file is of a form that no reader knows, and reading it as a table or as text would mislead.
+
+    >>> issubclass(OtherFormError, DataError)
+    True
+    """
 
 
 def samples(path: DataPath, options: DataOptions, found: Findings | None = None) -> list[ColumnSample]:
@@ -86,7 +95,7 @@ def recognise_file(path: DataPath, options: DataOptions) -> Recognised:
     if treebank.is_treebank(name, options.format):
         return Recognised("parse", {}, "it holds trees in brackets", ("unparse",))
     if options.format == "auto" and ending not in tables.ENDINGS:
-        found = _recognise_text([line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)])
+        found = _recognise_text([line for _, line in islice(lines(name, Findings(), options.encoding), SAMPLE)], name)
         if found is not None:
             return found
     if options.format == "labelled":
@@ -182,11 +191,11 @@ def _endings(folder: Path) -> set[str]:
     return {path.suffix.lower() for path in folders.walk(folder, SOURCES["video"])}
 
 
-def _recognise_text(texts: Sequence[str]) -> Recognised | None:
+def _recognise_text(texts: Sequence[str], name: str) -> Recognised | None:
     """What lines hold that are not called a table; None for a table all the same."""
     filled = [text for text in texts if text.strip()]
     if not filled:
-        raise DataError("there is nothing in it but blank lines; give a file with at least one example")
+        raise DataError(f"{name}: there is nothing in it but blank lines; give a file with at least one example")
     if tables.begins_json(filled[0]):
         return None
     labelled = [text for text in filled if FASTTEXT in text]
@@ -199,6 +208,13 @@ def _recognise_text(texts: Sequence[str]) -> Recognised | None:
         balance = abs(whole.count("(") - whole.count(")"))
         if balance <= whole.count("(") / 50 and whole.count("(") > 2 * len(filled):
             return Recognised("parse", {"format": "trees"}, "it holds trees in brackets", ("unparse",))
+    markers = Counter(match[1] for text in filled if (match := _MARKER.match(text)))
+    if len(markers) > 1 and markers.total() >= 0.8 * len(filled) and max(markers.values()) > 1:
+        told = ", ".join(marker for marker, _ in markers.most_common(3))
+        raise OtherFormError(
+            f"{name}: lines begin with backslash markers ({told}): this is a Toolbox (SFM) file; make a table of its "
+            "fields, or add --task lm to read it as text"
+        )
     form = _word_columns(texts)
     if form is not None:
         reason = "it has a word and its tag a line, and blank lines between sentences"

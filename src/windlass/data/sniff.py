@@ -16,7 +16,8 @@ SEPARATORS = {"tab": "\t", "semicolon": ";", "pipe": "|", "comma": ","}
 """Separators by name, the one that is rarest in text first."""
 
 SOURCE_NAMES = """
-source src input text sentence word words tokens token form spelling orthography grapheme graphemes headword lemma entry
+source src input text sentence word words tokens token form spelling orthography orth grapheme graphemes headword lemma
+lexeme entry
 latin roman native english review comment tweet message post body content document article abstract utterance query
 question name premise description wort satz mot phrase texte palabra texto
 sentence1 sentence_1 sentence_a text1 text_1 text_a question1 question_1 s1 first
@@ -25,8 +26,8 @@ SECOND_NAMES = """
 hypothesis second sentence2 sentence_2 sentence_b text2 text_2 text_b question2 question_2 s2 passage paraphrase
 """.split()
 PHONEME_NAMES = """
-pronunciation ipa afi xsampa x-sampa sampa arpabet phonemes phones phonetic transcription aussprache prononciation
-pronunciación transcripción lautschrift
+pronunciation pron ipa afi xsampa x-sampa sampa arpabet phonemes phoneme phones phon phonetic phonetics transcription
+aussprache prononciation pronunciación transcripción lautschrift
 """.split()
 TARGET_NAMES = [
     *PHONEME_NAMES,
@@ -44,7 +45,11 @@ image img picture photo foto bild clip video audio sound recording wav path file
 image_path img_path photo_path picture_path clip_path video_path audio_path sound_path wav_path image_file audio_file
 """.split()
 OTHER_NAMES = "split set fold freq frequency count weight length author user notes".split()
-_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES))
+_UNCLEAR_NAMES = (
+    "gloss glosses meaning definition sense example examples dialect variant root stem morphemes comments".split()
+)
+_KNOWN = frozenset((*SOURCE_NAMES, *SECOND_NAMES, *TARGET_NAMES, *ID_NAMES, *FILE_NAMES, *OTHER_NAMES, *_UNCLEAR_NAMES))
+_NEVER_DATA = frozenset((*PHONEME_NAMES, "headword", "orthography"))  # one of them makes a header
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
@@ -68,13 +73,15 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell.strip()) is not None
 
 
-def split_rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Split lines into cells, with the quotes of csv unless a tab separates them.
+def split_rows(lines: Sequence[str], separator: str, quoted: bool | None = None) -> Iterator[list[str]]:
+    """Split lines into cells, with the quotes of csv; if it is not said, unless a tab separates them.
 
     >>> list(split_rows(['a,"b,c"'], ","))
     [['a', 'b,c']]
+    >>> list(split_rows(['a\\t"b"'], "\\t")), list(split_rows(['a\\t"b"'], "\\t", quoted=True))
+    ([['a', '"b"']], [['a', 'b']])
     """
-    if separator == "\t":
+    if not (separator != "\t" if quoted is None else quoted):
         yield from (line.split("\t") for line in lines)
         return
     with suppress(csv.Error):  # what is malformed is told when it is read
@@ -96,7 +103,8 @@ def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
     shares: dict[str, float] = {}
     spaced_usual = 0.0
     for separator in sorted(SEPARATORS.values(), key=lambda mark: mark != usual and len(filled) < 10):
-        widths = Counter(len(cells) for cells in split_rows(filled, separator) if cells)
+        quoted = separator != "\t" or usual == ","
+        widths = Counter(len(cells) for cells in split_rows(filled, separator, quoted) if cells)
         agreed = max((count for width, count in widths.items() if width > 1), default=0)
         marks, spaced = (sum(line.count(mark) for line in filled) for mark in (separator, separator + " "))
         if separator == "\t" or 2 * spaced < marks:
@@ -107,6 +115,22 @@ def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
     if not best:
         return usual, spaced_usual
     return next((separator, share) for separator, share in shares.items() if share >= best - 0.02)
+
+
+def in_quotes(rows: Sequence[Sequence[str]]) -> tuple[int, bool]:
+    """How many rows have a cell that begins and ends with a quote, and whether all cells but numbers do.
+
+    >>> in_quotes([['"a"', '"b, c"'], ['"d"', "4"]]), in_quotes([["a", '"b"'], ["d", 'e "f"']])
+    ((2, True), (1, False))
+    """
+    cells = [cell.strip() for row in rows for cell in row]
+    every = all(map(_quoted, (cell for cell in cells if cell and not is_number(cell))))
+    count = sum(any(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in map(str.strip, row)) for row in rows)
+    return count, every and count > 0
+
+
+def _quoted(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
@@ -128,6 +152,10 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(cells))]
     if any(cell in below and len(set(below)) < len(below) / 2 for cell, below in zip(cells, columns, strict=True)):
         return None  # one of the labels
+    for cell, below in zip(cells, columns, strict=True):
+        texts = len(below) >= 20 and len(set(below)) > len(below) / 2  # PRON is a tag too
+        if texts and plain_name(cell) in _NEVER_DATA and cell not in below:
+            return f"{cell} is the name of a column"
     for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
         below = [text for text in below if text]
         if cell and len(below) >= 5 and (why := _unlike(cell, below)):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.errors import DataError
+from windlass.data.column_groups import check_apart
 from windlass.data.delimited import labelled, separated
 from windlass.data.files import STDIN, lines, suffix
 from windlass.data.findings import Findings
@@ -138,6 +139,8 @@ def table(path: DataPath, options: DataOptions, found: Findings, texts: int = 1)
     if options.alignment is not None:
         chosen["alignment"] = options.alignment
     opened = sheet(name, options, found)
+    if options.source is not None and options.target is not None:
+        check_apart(name, chosen, opened.names)
     rows = (Row(line, **cells) for line, cells in opened.read(chosen))
     return Table(opened.format, (name, name, name), rows, opened.notes)
 

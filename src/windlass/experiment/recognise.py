@@ -11,7 +11,8 @@ from windlass.core.errors import DataError, RecipeError
 from windlass.core.fitting import Gives
 from windlass.data.column_sample import ColumnSample, Recognised
 from windlass.data.examples import Example
-from windlass.data.files import STDIN, existing, suffix
+from windlass.data.files import STDIN, existing, lines, suffix
+from windlass.data.findings import Findings
 from windlass.data.frames import Frame
 from windlass.data.recognise import recognise
 from windlass.data.recognise_file import IN_ORDER, chosen, columns_there, has_columns, known_columns, recognise_file
@@ -53,6 +54,8 @@ def compose_for(
                 existing(path)
         found, why = _agreed(lambda: recognise_file(first, recipe.data), settings)
         note(f"{first}: {why}")
+        if found.task == "lm" and (told := _line_parallel(recipe.data.train, recipe.data.encoding)):
+            note(f"{told}; read as running text")
         task, recipe = found.task, compose(found.task, None, [*settings, {"data": dict(found.data)}])
     named = not unnamed or not found.reason
     if named and not _all_chosen(recipe) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
@@ -60,6 +63,17 @@ def compose_for(
         recipe = compose(task, file, [*settings, {"data": columns}])
     _note_columns(first, recipe, "columns", note)
     return recipe
+
+
+def _line_parallel(files: Sequence[str], encoding: str | None) -> str | None:
+    """Two files of running text that look like line-parallel text, and how to say so: as many lines, other suffixes."""
+    if len(files) != 2 or STDIN in files or suffix(files[0]) == suffix(files[1]):
+        return None
+    if max(map(len, map(several, files))) > 1 or any(Path(file).is_dir() for file in files):
+        return None
+    here, there = (sum(1 for _ in lines(file, Findings(), encoding)) for file in files)
+    both = f"{files[0]} and {files[1]} have {here:,} lines each: for a translation give {','.join(files)}"
+    return both if here == there > 1 else None
 
 
 def recompose_for(
