@@ -12,7 +12,7 @@ from windlass.core.errors import DataError
 from windlass.data.column_facts import survey_columns
 from windlass.data.column_sample import ColumnSample
 from windlass.data.readers import DataOptions, read
-from windlass.data.recognise import columns_for, recognise
+from windlass.data.recognise import columns_and_rivals, columns_for, recognise
 from windlass.data.recognise_file import recognise_file
 from windlass.data.sides import SideOptions
 from windlass.experiment.recognise import compose_for, recompose_for
@@ -83,6 +83,28 @@ def test_whole_numbers_are_labels_however_they_are_written():
 def test_what_belongs_to_a_chosen_column_is_the_same_with_a_task_and_without(chosen, kind):
     table = words(column(4, "fecha", DATES))
     assert columns_for(kind, 1, table, chosen=chosen) == recognise(table, chosen=chosen).data
+
+
+def test_tags_are_a_column_of_few_values_whatever_else_has_the_name_of_a_target():
+    sounds, kinds = column(2, "IPA", [*PHONES]), ["noun", "verb", "name"] * 35
+    for name in ("PoS", "Wortart"):
+        table = [column(1, "Headword", [*WORDS]), sounds, column(3, name, kinds)]
+        assert columns_for("tags", 1, table) == {"source": "Headword", "target": name}
+        assert columns_for("tags", 1, table, chosen={"source": "Headword"})["target"] == name
+    sentences = column(1, "sentence", [f"{a} {b}" for a, b in zip(WORDS, reversed(WORDS), strict=True)])
+    pairs = [f"{a} {b}" for a, b in zip(kinds, reversed(kinds), strict=True)]
+    table = [sentences, column(2, "topic", kinds), column(3, "pos", pairs), column(4, "upos", pairs)]
+    found = columns_and_rivals("tags", 1, table)  # the topic is not as many tags as words
+    assert found == ({"source": "sentence", "target": "pos"}, ("upos",))
+
+
+def test_other_columns_that_fit_a_task_that_is_named_are_told(tmp_path):
+    kinds = (["noun", "verb", "name"] * 35)[: len(WORDS)]
+    path = written(tmp_path / "a.csv", "word ipa pos class", WORDS, PHONES, kinds, kinds)
+    notes: list[str] = []
+    compose_for("tag", None, [{"data": {"train": [str(path)]}}], notes.append)
+    assert "columns: source 'word', target 'pos'; else: " in notes[0]
+    assert notes[0].endswith("; 'class' could be the target too: choose with --target")
 
 
 def test_what_is_not_clear_for_a_known_task_is_refused():
