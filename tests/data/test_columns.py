@@ -107,6 +107,16 @@ def test_other_columns_that_fit_a_task_that_is_named_are_told(tmp_path):
     assert notes[0].endswith("; 'class' could be the target too: choose with --target")
 
 
+def test_transcriptions_without_spaces_are_for_pronounce_by_their_name_or_letters_that_words_lack():
+    sounds = [f"{word}ː" for word in WORDS]
+    for name in ("IPA", "pron", "transcription", "Lautung"):
+        found = recognise([column(1, "Headword", [*WORDS]), column(2, name, sounds)])
+        assert (found.task, found.alternatives) == ("pronounce", ("text", "transliterate")), name
+    both = [column(1, None, sounds), column(2, None, [f"{word}ɛ" for word in WORDS])]  # an alphabet with such letters
+    assert recognise(both, chosen={"source": 1, "target": 2}).task == "text"
+    assert recognise([column(1, "word", [*GLOSSES]), column(2, "ipa", sounds)]).task == "text"
+
+
 def test_what_is_not_clear_for_a_known_task_is_refused():
     table = [column(1, "Lema", [*WORDS]), column(2, "Glosa", [*GLOSSES]), column(3, "kind", [*GENDERS])]
     with pytest.raises(DataError, match=r"several columns hold text: 'Lema', 'Glosa'; choose with --source$"):
@@ -144,7 +154,8 @@ def test_phonemes_are_for_pronounce_and_texts_that_never_repeat_are_no_labels():
     arpabet = [f"{word[0].upper()} AH{n} T R" for n, word in enumerate(WORDS)]
     assert recognise([column(1, "word", [*WORDS]), column(2, "arpabet", arpabet)]).task == "pronounce"
     joined = [column(1, "word", [*WORDS]), column(2, "ipa", [text.replace(" ", "") for text in PHONES])]
-    assert recognise(joined).task == "text"  # the task reads phonemes with spaces between
+    found = recognise(joined)
+    assert (found.task, found.alternatives) == ("pronounce", ("text", "transliterate"))  # character by character
     assert recognise([column(1, None, [*WORDS]), column(2, None, [*GLOSSES])]).alternatives == ()
 
 

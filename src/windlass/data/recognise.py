@@ -13,7 +13,7 @@ from windlass.core.errors import DataError, nearest
 from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised
-from windlass.data.recognise_sounds import phonemes, sound_columns
+from windlass.data.recognise_sounds import phonemes, sound_columns, transcribes
 from windlass.data.recognise_source import (
     FILE_TASKS,
     MOST,
@@ -352,6 +352,8 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     reason = f"{target.holds} texts, {kinds:,} different in {counted(many, 'row')}"
     if sources[0].words == 1 and phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
+    if sources[0].words == 1 and transcribes(target, sources[0]):
+        return Recognised("pronounce", columns, f"{reason}, which look like transcriptions", ("text", "transliterate"))
     others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)
     return Recognised("text", columns, reason, others)
 

@@ -25,6 +25,15 @@ def phonemes(column: ColumnSample) -> bool:
     return size < 1.5 or (size <= 3 and (_named(column) or _phonetic(column) > 0.2))
 
 
+def transcribes(column: ColumnSample, source: ColumnSample) -> bool:
+    """Whether texts are words without spaces between phonemes, by their name, or by letters of IPA that words lack.
+
+    >>> transcribes(ColumnSample(2, None, ["kæt", "dɒɡ"]), ColumnSample(1, "word", ["cat", "dog"]))
+    True
+    """
+    return column.words == 1 and (_named(column) or _phonetic(column) > 0.2 + _phonetic(source))
+
+
 def sound_columns(columns: Sequence[ColumnSample]) -> list[ColumnSample]:
     """The columns of phonemes with spaces between, if another column holds the words.
 

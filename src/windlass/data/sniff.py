@@ -25,7 +25,7 @@ SECOND_NAMES = """
 hypothesis second sentence2 sentence_2 sentence_b text2 text_2 text_b question2 question_2 s2 passage paraphrase
 """.split()
 PHONEME_NAMES = """
-pronunciation ipa afi xsampa x-sampa sampa arpabet phonemes phones phonetic transcription aussprache prononciation
+pronunciation pron ipa afi xsampa x-sampa sampa arpabet phonemes phones phonetic transcription aussprache prononciation
 pronunciación transcripción lautschrift
 """.split()
 TARGET_NAMES = [
