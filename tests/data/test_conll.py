@@ -13,6 +13,8 @@ from windlass.data.files import stdin_lines
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
+from windlass.experiment.data import read_examples, read_for_model
+from windlass.recipe import compose
 
 TAGS, LABEL = SideOptions(source="words", target="tags"), SideOptions(target="label")
 
@@ -152,3 +154,22 @@ def test_a_column_without_tags_is_told_in_a_whole_sentence(file):
     assert str(caught.value).endswith(
         "first is line 1: no tag in column 4, so the sentence cannot be used: choose another by --source or --target"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "said"),
+    [
+        ("a.conllu", "1\tGo\t_\tVERB\n", "text", "columns of words and tags are for a task that tags, and this model"),
+        ("a.mrg", "(S (NP I) (VP see))", "tag", "trees are for a task that writes or reads them, and this model"),
+    ],
+)
+def test_a_model_that_reads_another_form_says_what_it_does_and_training_names_the_task(
+    tmp_path, name, content, task, said
+):
+    path = tmp_path / name
+    path.write_text(content)
+    recipe = compose(task, None)
+    with pytest.raises(DataError, match=rf"{said} predicts {'text' if task == 'text' else 'tags'}: give it a table$"):
+        read_for_model(recipe, path, recipe.data)
+    with pytest.raises(DataError, match=r"add --task (tag|parse)$"):
+        read_examples(recipe, path)

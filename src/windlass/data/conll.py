@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from windlass.core.errors import DataError, nearest, short
+from windlass.core.errors import DataError, OtherTaskError, nearest, short
 from windlass.data.examples import Example, Place
 from windlass.data.files import NAME_ENCODING, lines, undecoded
 from windlass.data.findings import Finding, Findings
@@ -155,7 +155,7 @@ def examples(
 ) -> Iterator[Example]:
     """The sentences of a file as examples: words, and their tags. Which column they are in is noted if not chosen."""
     if not sides.target_side.per_place:
-        raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
+        raise OtherTaskError(f"{name}: columns of words and tags are for a task that tags", "tag")
     if not sides.source_side.word_by_word:
         raise DataError(f"{name}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
     if options.alignment is not None or options.header != "auto":
