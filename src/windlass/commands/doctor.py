@@ -86,12 +86,16 @@ def doctor(
 
 def _print_columns(survey: Survey, limit: int, json_: bool) -> None:
     """Print what the columns of a table hold, and how to choose among them."""
-    report, columns, (source, target) = survey
+    report, columns, pair = survey
     if json_:
         findings = [asdict(f) for f in report.findings]
         content = {"task": None, "columns": [asdict(c) for c in columns], "counts": report.counts, "findings": findings}
         print(json.dumps(content, ensure_ascii=False))
         return
     print(visible(report.render(limit), sys.stdout))
+    if pair is None:
+        print("the columns are chosen: name the task with --task")
+        return
+    source, target = pair
     chosen = shlex.join(["--source", str(source), "--target", str(target)])
     print(visible(f"choose the columns, for example {chosen}", sys.stdout))

@@ -6,7 +6,7 @@ Where two readings are as likely, nothing is guessed: the error names both and h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from windlass.core.errors import DataError, nearest
@@ -157,8 +157,12 @@ def recognise(
     return replace(_answered(sources, target, where), rivals=() if "target" in own else rivals)
 
 
-def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSample]:
+def likeliest(
+    columns: Sequence[ColumnSample], chosen: Mapping[str, Column] | None = None, answers: Collection[Column] = ()
+) -> tuple[ColumnSample, ColumnSample]:
     """The source and the target to suggest first for a table, of two columns and more, where they are not clear.
+
+    One of them may be chosen; a target is one of the `answers`, if there are any.
 
     >>> numbers = ColumnSample(1, "Nr.", [str(n) for n in range(20)])
     >>> words = ColumnSample(2, "Wort", [f"{a}a{b}o" for a in "ptkb" for b in "mnlrs"])
@@ -167,9 +171,12 @@ def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSamp
     ['Wort', 'Laute']
     """
     usable = [c for c in columns if c.looks not in ASIDE]
-    targets = [*by_name(usable, TARGET_NAMES), *sound_columns(usable)]
+    own = {part: c for part, column in (chosen or {}).items() for c in columns if column in (c.name, c.number)}
+    targets = [own["target"]] if "target" in own else [c for name in answers for c in usable if c.column == name]
+    targets += [*by_name(usable, TARGET_NAMES), *sound_columns(usable)]
     texts = [c for c in usable if c.looks in ("text", "list", "unclear", "file")]
-    source = next(c for c in (*by_name(usable, SOURCE_NAMES), *texts, *usable, *columns) if c not in targets[:1])
+    sources = [own["source"]] if "source" in own else [*by_name(usable, SOURCE_NAMES), *texts, *usable, *columns]
+    source = next((c for c in sources if c not in targets[:1]), sources[0])
     others = sorted(usable, key=lambda c: c.blank)
     return source, next(c for c in (*targets, *texts, *others, *columns) if c is not source)
 
