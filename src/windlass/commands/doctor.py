@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,6 +48,7 @@ def doctor(
     from windlass.data.column_facts import survey_columns
     from windlass.data.corpus import examine
     from windlass.data.folders import is_folder
+    from windlass.experiment.adapt import adapt_target
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
     from windlass.recipe import compose
@@ -55,8 +57,9 @@ def doctor(
     from windlass.training.progress import RichProgress
 
     over = columns(source, target, alignment, format, second, header, separator, encoding)
+    note = (lambda text: None) if json_ else say
     try:
-        recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)
+        recipe = compose_for(task, None, [{"data": over | {"train": files}}], note)
     except DataError as error:
         if task is not None or is_folder(files[0]):
             raise
@@ -66,7 +69,9 @@ def doctor(
             _print_columns(unclear, limit, json_)
             raise typer.Exit(1) from None
     track = (Silent() if json_ else RichProgress()).track
-    report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader, track)
+    reader = TASKS[recipe.task].reader
+    look = partial(adapt_target, recipe, settings=[], note=note)
+    report = examine(files, recipe.data, dev, sides_of(recipe), reader, track, look)
     if json_:
         content = {
             "task": recipe.task,
