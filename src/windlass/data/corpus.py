@@ -223,8 +223,8 @@ def examine(
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    Pictures, clips, sounds and arrays are all read; `track` shows how far this is. `look` is given the training examples;
-    of many, the first.
+    Pictures, clips, sounds and arrays are all read; `track` shows how far this is. `look` is given the training
+    examples; of many, the first.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
