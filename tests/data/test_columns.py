@@ -117,6 +117,26 @@ def test_transcriptions_without_spaces_are_for_pronounce_by_their_name_or_letter
     assert recognise([column(1, "word", [*GLOSSES]), column(2, "ipa", sounds)]).task == "text"
 
 
+def test_glosses_as_many_as_words_may_be_tags_and_are_told_beside_a_translation():
+    sentences = [f"{a} {b} {c}" for a, b, c in zip(WORDS, WORDS[1:], WORDS[2:], strict=False)]
+    meanings = [f"{text.upper()} thing" for text in sentences]
+    table = [
+        column(1, "sentence", [*sentences]),
+        column(2, "gloss", [text.upper() for text in sentences]),
+        column(3, "translation", [*meanings]),
+    ]
+    found = recognise(table)
+    assert (found.task, found.data["target"], found.rivals) == ("text", "translation", ("gloss",))
+    assert "tag" not in found.alternatives
+    found = recognise(table, chosen={"target": "gloss"})
+    assert (found.task, found.alternatives[-1], found.rivals) == ("text", "tag", ())
+    table[1] = column(2, "gloss", [*meanings[:1], *sentences[1:]])  # one is longer
+    assert "tag" not in recognise(table, chosen={"target": "gloss"}).alternatives
+    assert recognise(table).rivals == ()
+    table[1] = column(2, "gloss", [" ".join(text.split()[::-1]) for text in sentences])  # in another order
+    assert "tag" not in recognise(table, chosen={"target": "gloss"}).alternatives
+
+
 def test_what_is_not_clear_for_a_known_task_is_refused():
     table = [column(1, "Lema", [*WORDS]), column(2, "Glosa", [*GLOSSES]), column(3, "kind", [*GENDERS])]
     with pytest.raises(DataError, match=r"several columns hold text: 'Lema', 'Glosa'; choose with --source$"):
@@ -256,7 +276,7 @@ def test_sentences_are_offered_the_tasks_that_write_such_texts():
     found = {
         name: recognise([column(1, None, source), column(2, None, target)]).alternatives
         for name, source, target in (
-            ("alike", long, long[::-1]),
+            ("alike", long, [f"{text} too" for text in long[::-1]]),
             ("shorter", long, short),
             ("words", [f"word{n}" for n in range(40)], long),
         )

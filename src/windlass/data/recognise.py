@@ -27,7 +27,7 @@ from windlass.data.recognise_source import (
     only,
     unclear,
 )
-from windlass.data.recognise_tags import has_tags, tag_columns, tags_in
+from windlass.data.recognise_tags import glosses, has_tags, tag_columns, tags_in
 from windlass.data.sheets import Column
 from windlass.data.sides import SOURCES
 from windlass.data.sniff import SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number
@@ -154,6 +154,9 @@ def recognise(
         raise _two_readings(sources, target, where)
     if len(sources) > 1:
         raise choose(sources, where, {"target": target} if named else own)
+    if target.looks == "text":
+        others = (c for c in texts if c not in (*sources, *seconds, target))
+        rivals += tuple(c.column for c in others if c.looks == "text" and glosses(sources[0], c))
     return replace(_answered(sources, target, where), rivals=() if "target" in own else rivals)
 
 
@@ -362,6 +365,7 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
     if sources[0].words == 1 and transcribes(target, sources[0]):
         return Recognised("pronounce", columns, f"{reason}, which look like transcriptions", ("text", "transliterate"))
     others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)
+    others += ("tag",) if glosses(sources[0], target) else ()
     return Recognised("text", columns, reason, others)
 
 

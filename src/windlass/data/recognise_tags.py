@@ -46,6 +46,27 @@ def has_tags(source: ColumnSample, target: ColumnSample) -> bool:
     return source.words > 1 and len(tags) <= min(_MOST, len(words) / 2, tags.total() / 10)
 
 
+def glosses(source: ColumnSample, target: ColumnSample) -> bool:
+    """Whether every sentence has exactly as many pieces in the target as words, and a word mostly has the same piece.
+
+    >>> sentences = ColumnSample(1, "sentence", ["la casa", "la casa es vieja"])
+    >>> glosses(sentences, ColumnSample(2, "gloss", ["DEF house", "DEF house be.3 old"]))
+    True
+    >>> glosses(sentences, ColumnSample(3, "translation", ["the house", "an old house stands"]))
+    False
+    """
+    if source.words < 2 or source.lists or target.lists:
+        return False
+    pairs = _pairs(source, target)
+    if any(len(words) != len(pieces) for words, pieces in pairs):
+        return False
+    told: dict[str, Counter[str]] = {}
+    for word, piece in (both for words, pieces in pairs for both in zip(words, pieces, strict=True)):
+        told.setdefault(word, Counter())[piece] += 1
+    again = [counts for counts in told.values() if counts.total() > 1]
+    return sum(max(counts.values()) for counts in again) > 0.8 * sum(counts.total() for counts in again)
+
+
 def tag_columns(columns: Sequence[ColumnSample], source: ColumnSample | None = None) -> list[ColumnSample]:
     """The columns that could hold tags, the likeliest first: as many as words, or otherwise any few that repeat.
 
