@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import windlass
-from windlass.experiment.adapt import adapt
+from command import windlass as command
+from windlass.experiment.adapt import adapt, adapt_target
 from windlass.experiment.auto import SMALL
 from windlass.experiment.data import as_data
 from windlass.recipe import compose, default, override, parse, setting, small_parts
@@ -28,6 +29,20 @@ def test_few_pairs_have_a_recurrent_encoder_and_are_told_so():
     recipe, said = adapted(300)
     assert (recipe.model.encoder.kind, recipe.model.decoder.kind) == ("recurrent", "transformer")
     assert said == ["a GRU encoder, as there are 300 examples; else: --set model.encoder.kind=attention"]
+
+
+def test_the_doctor_says_of_whole_targets_what_training_says(tmp_path):
+    path = tmp_path / "words.csv"
+    sounds = [(f"{a}{b}o", f"{a}ɛ{b}ɔ") for a in "bdfgl" for b in "mnrst"]
+    path.write_text("word,ipa\n" + "".join(",".join(row) + "\n" for row in sounds))
+    said: list[str] = []
+    recipe = compose("pronounce", None)
+    adapt_target(recipe, as_data(sounds, sounds, recipe).train, [], said.append)
+    done = command("doctor", path, "--task", "pronounce")
+    assert said[0].startswith("target: characters, as 100% are one word that never repeats")
+    assert said[0] in done.err.splitlines()
+    assert "target: " not in command("doctor", path, "--task", "text").err
+    assert command("doctor", path, "--json").err == ""
 
 
 def test_many_pairs_have_the_recipe_as_it_is():

@@ -153,7 +153,9 @@ def test_every_offset_is_in_the_characters_of_the_line_as_it_came(tags, line):
 
 
 def test_columns_of_words_are_for_taggers(labels, tags, tmp_path):
-    assert "add --task tag" in refused("evaluate", labels / "model", tags / "dev.conllu", "--format", "conllu")
+    assert "this model predicts labels: give it a table" in refused(
+        "evaluate", labels / "model", tags / "dev.conllu", "--format", "conllu"
+    )
     assert "for a model that tags" in refused("predict", labels / "model", tags / "dev.conllu")
     (tmp_path / "short.conll").write_text("the DET\ncat\n\nthe DET\n")
     ran = windlass("doctor", tmp_path / "short.conll", "--task", "tag")

@@ -179,6 +179,27 @@ def test_the_doctor_shows_the_columns_where_training_would_refuse(tmp_path):
     assert windlass("doctor", path, "--source", "Lema", "--target", "kind").code == 0
 
 
+def test_the_doctor_suggests_columns_that_its_error_names_and_none_that_are_chosen(tmp_path):
+    numbers = [(f"{text} {n}", ("m", "f", "n")[n % 3], ("loan", "old")[n % 2]) for n, (text, _) in enumerate(ROWS)]
+    path = tmp_path / "words.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in numbers))
+    done = windlass("doctor", path)
+    assert "several columns could be the target: 2 (a label), 3 (a label)" in done.out
+    assert done.out.endswith("choose the columns, for example --source 1 --target 2\n")
+    assert windlass("doctor", path, "--source", "1", "--target", "2").code == 0
+    done = windlass("doctor", path, "--source", "3")
+    assert done.code == 0  # which leaves two columns
+    rows = [(text, f"word{n % 12}", text[::-1]) for n, (text, _) in enumerate(ROWS)]
+    path = table(tmp_path / "texts.csv", ("Lema", "Glosa", "Eintrag"), rows)
+    done = windlass("doctor", path, "--source", "Lema", "--target", "Glosa")
+    assert done.code == 1
+    assert "of which the task is not clear" in done.out
+    assert done.out.endswith("the columns are chosen: name the task with --task\n")
+    done = windlass("doctor", path, "--source", "Lema", "--target", "Glossa")
+    assert "did you mean 'Glosa'?" in done.out
+    assert "--task" not in done.out
+
+
 # ---------------------------------------------------------------- a line in is a line out
 
 

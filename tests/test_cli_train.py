@@ -60,7 +60,9 @@ def test_a_task_is_not_second_guessed(tiny_data, tmp_path):
     assert ran.code == 0
     assert "picked" not in ran.err
     assert "held out" not in ran.err
-    assert load_definition(tmp_path / "m")[0].target.tokens.kind == "words"
+    assert "target: characters, as " in ran.err
+    recipe, _ = load_definition(tmp_path / "m")
+    assert (recipe.task, recipe.target.tokens.kind) == ("pronounce", "characters")
 
 
 def test_a_recipe_file_is_laid_over_its_tasks_own_and_set_over_both(tiny_data, tmp_path):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.baseline.verdict import Verdict, advise, judge
+from task_models import CTC, task_model
+from windlass.baseline.verdict import Verdict, advise, describe_order, judge
 from windlass.bundle import Bundle
 from windlass.data import Sides
 from windlass.data.examples import Example, Place
@@ -80,6 +81,26 @@ def test_a_score_on_labels_that_the_model_does_not_know_says_nothing():
     assert own.sentence().startswith("no better than its baseline: accuracy 0.00, bag of words 0.00")
     some = replace(result, unknown=replace(unknown, count=1))
     assert judge(classifier(50.0), some, {"accuracy": 0.0}, "bag of words") is not None
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "cer", "told"),
+    [(0.0, 60.0, True), (0.0, 95.0, False), (40.0, 20.0, False), (100.0, 0.0, False)],
+)
+def test_a_model_that_finds_letters_and_no_texts_may_be_asked_for_another_order(accuracy, cer, told):
+    bundle, _ = task_model("text", **CTC)
+    result = Evaluation({"accuracy": accuracy, "cer": cer}, 100, ())
+    said = describe_order(bundle, result, {"accuracy": accuracy and 1.0, "cer": 90.0})
+    assert (said is not None) == told
+    if said:
+        assert said == "CTC writes in the order of the source; if outputs reorder it, leave model.head=ctc out"
+        usual, _ = task_model("transliterate")
+        said = describe_order(usual, result, {"accuracy": 0.0, "cer": 90.0})
+        assert said is not None
+        assert said.endswith("; if outputs reorder it, add --set model.head=text")
+    decoder, _ = task_model("text")
+    assert describe_order(decoder, result, {"accuracy": 0.0, "cer": 90.0}) is None
+    assert describe_order(bundle, replace(result, metrics={"wer": 90.0}), {"wer": 95.0}) is None
 
 
 def folder_of(path: Path, steps: list[int], scores: list[float], examples: int) -> Path:

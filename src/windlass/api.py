@@ -37,7 +37,7 @@ from windlass.experiment.data import (
     in_python,
     prepare_sources,
     read_data,
-    read_examples,
+    read_for_model,
     sides_of,
     with_columns,
 )
@@ -221,7 +221,7 @@ class Trained:
             recipe = with_columns(self.bundle.recipe, columns)
             anew = recipe.data.model_copy(update={"encoding": None})
             options = in_its_encoding(data, anew, recipe.data.encoding, lambda text: None)
-            result = read_examples(recipe, data, options)
+            result = read_for_model(recipe, data, options)
         else:
             result = as_examples(frame, "data", with_columns(self.bundle.recipe, columns, frame))
         if skipped := describe_skipped(result.findings):

@@ -12,7 +12,7 @@ from windlass.core.errors import DataError
 from windlass.data.column_facts import survey_columns
 from windlass.data.column_sample import ColumnSample
 from windlass.data.readers import DataOptions, read
-from windlass.data.recognise import columns_for, recognise
+from windlass.data.recognise import columns_and_rivals, columns_for, recognise
 from windlass.data.recognise_file import recognise_file
 from windlass.data.sides import SideOptions
 from windlass.experiment.recognise import compose_for, recompose_for
@@ -85,6 +85,58 @@ def test_what_belongs_to_a_chosen_column_is_the_same_with_a_task_and_without(cho
     assert columns_for(kind, 1, table, chosen=chosen) == recognise(table, chosen=chosen).data
 
 
+def test_tags_are_a_column_of_few_values_whatever_else_has_the_name_of_a_target():
+    sounds, kinds = column(2, "IPA", [*PHONES]), ["noun", "verb", "name"] * 35
+    for name in ("PoS", "Wortart"):
+        table = [column(1, "Headword", [*WORDS]), sounds, column(3, name, kinds)]
+        assert columns_for("tags", 1, table) == {"source": "Headword", "target": name}
+        assert columns_for("tags", 1, table, chosen={"source": "Headword"})["target"] == name
+    sentences = column(1, "sentence", [f"{a} {b}" for a, b in zip(WORDS, reversed(WORDS), strict=True)])
+    pairs = [f"{a} {b}" for a, b in zip(kinds, reversed(kinds), strict=True)]
+    table = [sentences, column(2, "topic", kinds), column(3, "pos", pairs), column(4, "upos", pairs)]
+    found = columns_and_rivals("tags", 1, table)  # the topic is not as many tags as words
+    assert found == ({"source": "sentence", "target": "pos"}, ("upos",))
+
+
+def test_other_columns_that_fit_a_task_that_is_named_are_told(tmp_path):
+    kinds = (["noun", "verb", "name"] * 35)[: len(WORDS)]
+    path = written(tmp_path / "a.csv", "word ipa pos class", WORDS, PHONES, kinds, kinds)
+    notes: list[str] = []
+    compose_for("tag", None, [{"data": {"train": [str(path)]}}], notes.append)
+    assert "columns: source 'word', target 'pos'; else: " in notes[0]
+    assert notes[0].endswith("; 'class' could be the target too: choose with --target")
+
+
+def test_transcriptions_without_spaces_are_for_pronounce_by_their_name_or_letters_that_words_lack():
+    sounds = [f"{word}ː" for word in WORDS]
+    for name in ("IPA", "pron", "transcription", "Lautung"):
+        found = recognise([column(1, "Headword", [*WORDS]), column(2, name, sounds)])
+        assert (found.task, found.alternatives) == ("pronounce", ("text", "transliterate")), name
+    both = [column(1, None, sounds), column(2, None, [f"{word}ɛ" for word in WORDS])]  # an alphabet with such letters
+    assert recognise(both, chosen={"source": 1, "target": 2}).task == "text"
+    assert recognise([column(1, "word", [*GLOSSES]), column(2, "ipa", sounds)]).task == "text"
+
+
+def test_glosses_as_many_as_words_may_be_tags_and_are_told_beside_a_translation():
+    sentences = [f"{a} {b} {c}" for a, b, c in zip(WORDS, WORDS[1:], WORDS[2:], strict=False)]
+    meanings = [f"{text.upper()} thing" for text in sentences]
+    table = [
+        column(1, "sentence", [*sentences]),
+        column(2, "gloss", [text.upper() for text in sentences]),
+        column(3, "translation", [*meanings]),
+    ]
+    found = recognise(table)
+    assert (found.task, found.data["target"], found.rivals) == ("text", "translation", ("gloss",))
+    assert "tag" not in found.alternatives
+    found = recognise(table, chosen={"target": "gloss"})
+    assert (found.task, found.alternatives[-1], found.rivals) == ("text", "tag", ())
+    table[1] = column(2, "gloss", [*meanings[:1], *sentences[1:]])  # one is longer
+    assert "tag" not in recognise(table, chosen={"target": "gloss"}).alternatives
+    assert recognise(table).rivals == ()
+    table[1] = column(2, "gloss", [" ".join(text.split()[::-1]) for text in sentences])  # in another order
+    assert "tag" not in recognise(table, chosen={"target": "gloss"}).alternatives
+
+
 def test_what_is_not_clear_for_a_known_task_is_refused():
     table = [column(1, "Lema", [*WORDS]), column(2, "Glosa", [*GLOSSES]), column(3, "kind", [*GENDERS])]
     with pytest.raises(DataError, match=r"several columns hold text: 'Lema', 'Glosa'; choose with --source$"):
@@ -122,7 +174,8 @@ def test_phonemes_are_for_pronounce_and_texts_that_never_repeat_are_no_labels():
     arpabet = [f"{word[0].upper()} AH{n} T R" for n, word in enumerate(WORDS)]
     assert recognise([column(1, "word", [*WORDS]), column(2, "arpabet", arpabet)]).task == "pronounce"
     joined = [column(1, "word", [*WORDS]), column(2, "ipa", [text.replace(" ", "") for text in PHONES])]
-    assert recognise(joined).task == "text"  # the task reads phonemes with spaces between
+    found = recognise(joined)
+    assert (found.task, found.alternatives) == ("pronounce", ("text", "transliterate"))  # character by character
     assert recognise([column(1, None, [*WORDS]), column(2, None, [*GLOSSES])]).alternatives == ()
 
 
@@ -223,7 +276,7 @@ def test_sentences_are_offered_the_tasks_that_write_such_texts():
     found = {
         name: recognise([column(1, None, source), column(2, None, target)]).alternatives
         for name, source, target in (
-            ("alike", long, long[::-1]),
+            ("alike", long, [f"{text} too" for text in long[::-1]]),
             ("shorter", long, short),
             ("words", [f"word{n}" for n in range(40)], long),
         )

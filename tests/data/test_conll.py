@@ -13,6 +13,8 @@ from windlass.data.files import stdin_lines
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, read
 from windlass.data.sides import SideOptions
+from windlass.experiment.data import read_examples, read_for_model
+from windlass.recipe import compose
 
 TAGS, LABEL = SideOptions(source="words", target="tags"), SideOptions(target="label")
 
@@ -150,5 +152,63 @@ def test_a_column_without_tags_is_told_in_a_whole_sentence(file):
     with pytest.raises(DataError) as caught:
         read(file("a.conll", "In O\nUlm B-place\n"), DataOptions(target=4), TAGS)
     assert str(caught.value).endswith(
-        "first is line 1: no tag in column 4, so the sentence cannot be used: choose another by --source or --target"
+        "first is line 1: no tag in column 4, so the sentence cannot be used: choose another by --source or --target; "
+        "for text without tags use predict"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is a truth universally acknowledged.\n\nHowever little known.\n\nWell.\n",
+        "word " * 600,
+        "Call me Ishmael.\nSome years ago\nnever mind how long precisely\n\nhaving little or no money\nin my purse\n",
+        "A title here\n\nSome longer line of text.\n\nAnother line.\n\nThe end of it all.\n",
+    ],
+)
+def test_running_text_is_not_read_as_words_and_tags(tmp_path, text):
+    path = tmp_path / "raw.txt"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"not a word and its tag each: for text without tags use predict$"):
+        read(path, DataOptions(), TAGS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Go VB\n\nStop VB\n\nNo UH O\n",
+        "In IN B-PP O\nUlm NNP B-NP B-place\n\nOh UH B-INTJ O\n",
+        "a 0 - X *\nb 0 - Y\nc 0 - Z *\nd 0 - Z *\n",
+        "the DT\nNew York NNP\nis VBZ\nbig JJ\n",
+    ],
+)
+def test_words_and_tags_are_read_though_some_lines_differ(tmp_path, text):
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    assert read(path, DataOptions(), TAGS).examples
+
+
+def test_words_without_tags_are_for_predict(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("In\nUlm\n\nOh\n")
+    with pytest.raises(DataError, match=r"for text without tags use predict$"):
+        read(path, DataOptions(), TAGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "said"),
+    [
+        ("a.conllu", "1\tGo\t_\tVERB\n", "text", "columns of words and tags are for a task that tags, and this model"),
+        ("a.mrg", "(S (NP I) (VP see))", "tag", "trees are for a task that writes or reads them, and this model"),
+    ],
+)
+def test_a_model_that_reads_another_form_says_what_it_does_and_training_names_the_task(
+    tmp_path, name, content, task, said
+):
+    path = tmp_path / name
+    path.write_text(content)
+    recipe = compose(task, None)
+    with pytest.raises(DataError, match=rf"{said} predicts {'text' if task == 'text' else 'tags'}: give it a table$"):
+        read_for_model(recipe, path, recipe.data)
+    with pytest.raises(DataError, match=r"add --task (tag|parse)$"):
+        read_examples(recipe, path)

@@ -89,7 +89,7 @@ def test_a_column_of_files_is_recognised_by_their_kind_and_that_of_the_target(tm
     assert result.examples[3].source == str(tmp_path / files[3])
     kind = recipe.source.kind
     sides = SideOptions(source=recipe.source, target=recipe.target)
-    assert known_columns(path, DataOptions(), sides, sides.target.kind) == dict(found.data), kind
+    assert known_columns(path, DataOptions(), sides, sides.target.kind)[0] == dict(found.data), kind
 
 
 def test_one_line_says_why_and_how_to_say_otherwise(tmp_path):

@@ -16,6 +16,7 @@ from windlass.inference.info import OUTCOME
 from windlass.metrics import METRICS, best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
+from windlass.recipe import default
 
 FEW = 5_000
 """With fewer training examples, more data is among the advice."""
@@ -116,6 +117,31 @@ def judge(
     if metric not in result.metrics or metric not in baseline or strange:
         return None
     return Verdict(metric, result.metrics[metric], baseline[metric], name, result.examples)
+
+
+def describe_order(bundle: Bundle, result: Evaluation, baseline: dict[str, float]) -> str | None:
+    """Say that a model that writes in the order of its source may be asked for another: it finds the letters alone.
+
+    Then fewer of them are wrong than those of the baseline, but no more texts are right.
+
+    >>> from windlass.data import Sides
+    >>> from windlass.recipe import Recipe
+    >>> result = Evaluation({"accuracy": 0.0, "cer": 60.0}, 100, ())
+    >>> describe_order(Bundle.new(Recipe(), Sides.tiny()), result, {"accuracy": 0.0, "cer": 90.0}) is None
+    True
+    """
+    if not bundle.model.head.in_order or not {"accuracy", "cer"} <= {*result.metrics} & {*baseline}:
+        return None
+    right, letters = (
+        Verdict(metric, result.metrics[metric], baseline[metric], "", result.examples).standing
+        for metric in ("accuracy", "cer")
+    )
+    if letters != "better" or right not in ("no better", "worse"):
+        return None
+    head = bundle.recipe.model.head.kind
+    own = default(bundle.recipe.task)["model"]["head"]["kind"] != head
+    other = f"leave model.head={head} out" if own else "add --set model.head=text"
+    return f"{head.upper()} writes in the order of the source; if outputs reorder it, {other}"
 
 
 def advise(folder: Path, bundle: Bundle) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +49,7 @@ def doctor(
     from windlass.data.corpus import examine
     from windlass.data.folders import is_folder
     from windlass.data.recognise_file import OtherFormError
+    from windlass.experiment.adapt import adapt_target
     from windlass.experiment.data import sides_of
     from windlass.experiment.recognise import compose_for
     from windlass.recipe import compose
@@ -56,8 +58,9 @@ def doctor(
     from windlass.training.progress import RichProgress
 
     over = columns(source, target, alignment, format, second, header, separator, encoding)
+    note = (lambda text: None) if json_ else say
     try:
-        recipe = compose_for(task, None, [{"data": over | {"train": files}}], (lambda text: None) if json_ else say)
+        recipe = compose_for(task, None, [{"data": over | {"train": files}}], note)
     except DataError as error:
         if task is not None or is_folder(files[0]) or isinstance(error, OtherFormError):
             raise
@@ -67,7 +70,9 @@ def doctor(
             _print_columns(unclear, limit, json_)
             raise typer.Exit(1) from None
     track = (Silent() if json_ else RichProgress()).track
-    report = examine(files, recipe.data, dev, sides_of(recipe), TASKS[recipe.task].reader, track)
+    reader = TASKS[recipe.task].reader
+    look = partial(adapt_target, recipe, settings=[], note=note)
+    report = examine(files, recipe.data, dev, sides_of(recipe), reader, track, look)
     if json_:
         content = {
             "task": recipe.task,
@@ -87,12 +92,16 @@ def doctor(
 
 def _print_columns(survey: Survey, limit: int, json_: bool) -> None:
     """Print what the columns of a table hold, and how to choose among them."""
-    report, columns, (source, target) = survey
+    report, columns, pair = survey
     if json_:
         findings = [asdict(f) for f in report.findings]
         content = {"task": None, "columns": [asdict(c) for c in columns], "counts": report.counts, "findings": findings}
         print(json.dumps(content, ensure_ascii=False))
         return
     print(visible(report.render(limit), sys.stdout))
+    if pair is None:
+        print("the columns are chosen: name the task with --task")
+        return
+    source, target = pair
     chosen = shlex.join(["--source", str(source), "--target", str(target)])
     print(visible(f"choose the columns, for example {chosen}", sys.stdout))

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from textwrap import shorten
 
-from windlass.baseline.verdict import Verdict, advise, judge
+from windlass.baseline.verdict import Verdict, advise, describe_order, judge
 from windlass.core.program import program
 from windlass.core.wording import counted
 from windlass.data.examples import Example, Value
@@ -53,6 +53,8 @@ def outcome_lines(outcome: Outcome, out: Path, seconds: float, example: Value) -
     yield f"dev  {metrics}   [baseline, {outcome.baseline.name}: {baseline}]"
     if (verdict := verdict_of(outcome)) is not None and verdict.standing != "better":
         yield verdict.sentence(advise(out, outcome.bundle))
+    if told := describe_order(outcome.bundle, outcome.dev, outcome.baseline_metrics):
+        yield told
     yield f"model in {out}; next:"
     for hint in _hints(outcome, shlex.quote(str(out)), example):
         yield f"  {hint}"

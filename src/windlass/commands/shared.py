@@ -158,10 +158,10 @@ def read_file(bundle: Bundle, file: str, columns: dict[str, Any]) -> ReadResult:
     'ba'
     """
     from windlass.data.readers import in_its_encoding
-    from windlass.experiment.data import read_examples
+    from windlass.experiment.data import read_for_model
 
     options = data_options({"encoding": None} | columns, bundle.recipe)
-    result = read_examples(bundle.recipe, file, in_its_encoding(file, options, bundle.recipe.data.encoding, say))
+    result = read_for_model(bundle.recipe, file, in_its_encoding(file, options, bundle.recipe.data.encoding, say))
     for finding in result.findings[:MAX_NOTES]:
         say(str(finding))
     if len(result.findings) > MAX_NOTES:

@@ -86,6 +86,31 @@ class DataError(WindlassError):
     """
 
 
+class SeveralTargetsError(DataError):
+    """A table of which several `columns` could be the target.
+
+    >>> SeveralTargetsError("words.csv: which is the target?", ["ipa", 3]).columns
+    ('ipa', 3)
+    """
+
+    def __init__(self, text: str, columns: Iterable[int | str]) -> None:
+        super().__init__(text)
+        self.columns = tuple(columns)
+
+
+class OtherTaskError(DataError):
+    """Data of a form that only another task reads; `what` leaves out how to name it, which a model cannot.
+
+    >>> error = OtherTaskError("a.mrg: trees are for a task that writes or reads them", "parse")
+    >>> str(error)
+    'a.mrg: trees are for a task that writes or reads them: add --task parse'
+    """
+
+    def __init__(self, what: str, task: str) -> None:
+        super().__init__(f"{what}: add --task {task}")
+        self.what = what
+
+
 class BundleError(WindlassError):
     """A model folder that is damaged, not a bundle, or written by a newer version.
 

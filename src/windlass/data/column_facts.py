@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from windlass.core.errors import DataError, WindlassError
+from windlass.core.errors import DataError, SeveralTargetsError, WindlassError
 from windlass.core.wording import counted
 from windlass.data.column_sample import ASIDE, ColumnSample
 from windlass.data.doctor import Report
 from windlass.data.findings import Finding, Findings
 from windlass.data.readers import DataOptions, DataPath
 from windlass.data.recognise import likeliest
-from windlass.data.recognise_file import samples
+from windlass.data.recognise_file import chosen, has_columns, samples
 from windlass.data.sheets import Column
 
 _HOLDS = {
@@ -63,7 +63,7 @@ class ColumnFacts:
 
 
 class Survey(NamedTuple):
-    """A report on a table, what its columns hold, and the source and the target to suggest.
+    """A report on a table, what its columns hold, and the source and the target to suggest; None if both are chosen.
 
     >>> Survey._fields
     ('report', 'columns', 'pair')
@@ -71,7 +71,7 @@ class Survey(NamedTuple):
 
     report: Report
     columns: list[ColumnFacts]
-    pair: tuple[Column, Column]
+    pair: tuple[Column, Column] | None
 
 
 def survey_columns(path: DataPath, options: DataOptions, why: DataError) -> Survey | None:
@@ -93,10 +93,14 @@ def survey_columns(path: DataPath, options: DataOptions, why: DataError) -> Surv
         return None
     facts = [ColumnFacts.of(column) for column in columns]
     rows = counted(len(columns[0].cells), "row")
-    title = f"{rows}, {len(facts)} columns, of which the source and the target are not clear:"
+    own = chosen(options)
+    names = [c.name or "" for c in columns] if any(c.name for c in columns) else None
+    both = {"source", "target"} <= {*own} and has_columns(own, names, len(columns))
+    what = "task is" if both else "source and the target are"
+    title = f"{rows}, {len(facts)} columns, of which the {what} not clear:"
     name = str(path)
     unclear = Finding(name, 0, "unclear", str(why).removeprefix(f"{name}: "), "refused")
     title = "\n".join([title, *(f"  {one}" for one in facts)])
     report = Report(0, 0, {}, (unclear, *found.entries), (), (), found.beyond, title=title)
-    source, target = likeliest(columns)
-    return Survey(report, facts, (source.column, target.column))
+    source, target = likeliest(columns, own, why.columns if isinstance(why, SeveralTargetsError) else ())
+    return Survey(report, facts, None if both else (source.column, target.column))

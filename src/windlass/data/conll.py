@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from windlass.core.errors import DataError, nearest, short
+from windlass.core.errors import DataError, OtherTaskError, nearest, short
 from windlass.data.examples import Example, Place
 from windlass.data.files import NAME_ENCODING, lines, undecoded
 from windlass.data.findings import Finding, Findings
@@ -25,6 +26,8 @@ COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "de
 """Of CoNLL-U, whose columns can be chosen by these names."""
 
 _SUFFIXES: dict[str, Form] = {".conllu": "conllu", ".conll": "conll", ".bio": "conll", ".iob": "conll"}
+_LOOKED, _WIDEST = 20, 60
+"""Sentences that tell whether a file is running text, and more columns than any format has."""
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # a range, which its words follow, or an empty node, which nobody wrote
 
 
@@ -157,13 +160,18 @@ def examples(
 ) -> Iterator[Example]:
     """The sentences of a file as examples: words, and their tags. Which column they are in is noted if not chosen."""
     if not sides.target_side.per_place:
-        raise DataError(f"{name}: columns of words and tags are for a task that tags: add --task tag")
+        raise OtherTaskError(f"{name}: columns of words and tags are for a task that tags", "tag")
     if not sides.source_side.word_by_word:
         raise DataError(f"{name}: columns of words are for task tag; give documents as jsonl, tsv, csv or parquet")
     if options.alignment is not None or options.header != "auto":
         raise DataError(f"{name}: a {form} file has neither a header nor alignments; leave these options out")
     unnoted = form == "conll" and options.target is None
-    for block in blocks(name, form, options, found):
+    every = blocks(name, form, options, found)
+    first = [*islice(every, _LOOKED)]
+    untold = options.format == "auto" and not any(ending in _SUFFIXES for ending in Path(name).suffixes)
+    if untold and _is_running_text(first):
+        raise DataError(f"{name}: lines of text, not a word and its tag each: for text without tags use predict")
+    for block in chain(first, every):
         words, tags = block.words, block.tags
         if unnoted and words:
             notes += _several_tags(name, block)
@@ -178,6 +186,23 @@ def examples(
         if marked(tags) and (ill := fault(told(tags), tags)):
             found.add(Finding(name, block.line, "ill-formed tags", f"{ill}: read as conlleval does", "kept"))
         yield Example(sides.read_source(words), (sides.read_target(tags),), None, Place(name, block.line))
+
+
+def _is_running_text(sentences: Sequence[Block]) -> bool:
+    """Whether lines hold texts: between spaces, of other numbers of words than the lines around them.
+
+    >>> texts = ["so it", "is as he", "said"], ["In O", "Ulm B-place"]
+    >>> [_is_running_text([_block(1, text, "conll", 0, 1)]) for text in texts]
+    [True, False]
+    """
+    if any(block.separator for block in sentences):
+        return False
+    widths = [[len(block.lines[row].split()) for row in block.rows] for block in sentences if block.rows]
+    if all(len(each) == 1 for each in widths):  # a line each, so that none has others around it
+        lengths = {each[0] for each in widths}
+        return len(lengths) > 2 or max(lengths, default=0) > _WIDEST
+    alike = sum(max(Counter(each).values()) for each in widths)
+    return alike < 0.7 * sum(map(len, widths))
 
 
 def _several_tags(name: str, block: Block) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -18,6 +19,7 @@ from windlass.data.readers import DataOptions, DataPath, ReadResult, read
 from windlass.data.running import from_memory, read_texts, split_end, survey_texts
 from windlass.data.sides import CellError, SideOptions
 from windlass.data.sides.base import Track
+from windlass.data.sniff import SAMPLE
 from windlass.data.store import Keep, View, keeping
 
 SPLIT_SEED = 1
@@ -217,10 +219,12 @@ def examine(
     sides: SideOptions | None = None,
     reader: CorpusReader = EXAMPLES,
     track: Track = lambda numbers, count, what: numbers,
+    look: Callable[[Sequence[Example]], object] = len,
 ) -> Report:
     """Read files as training data (and one as dev set) and report on them; a refused file is a finding too.
 
-    Pictures, clips, sounds and arrays are all read; `track` shows how far this is.
+    Pictures, clips, sounds and arrays are all read; `track` shows how far this is. `look` is given the training
+    examples; of many, the first.
 
     >>> examine(["no-such-file.tsv"]).refused
     True
@@ -240,6 +244,7 @@ def examine(
     read, inspection = [tried(path, keep) for path in paths], None
     if not sides.source_side.textual:
         inspection = inspect([r.examples for r in read], [r.examples for r in held], sides, track)
+    look([*islice(chain.from_iterable(r.examples for r in read), SAMPLE)])
     return reader.survey(read, held, sides, inspection)
 
 

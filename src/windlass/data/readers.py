@@ -352,7 +352,7 @@ def _nothing_usable(entries: list[Finding], format: str, name: str, sides: SideO
         elif format == "jsonl":
             hint = "; columns of a jsonl are chosen by key: check the spelling"
         elif format in ("conll", "conllu"):
-            hint = ": choose another by --source or --target"
+            hint = ": choose another by --source or --target; for text without tags use predict"
     elif all(f.kind == "invalid UTF-8" for f in skipped):
         hint = "; save the file as UTF-8"
     return f"no usable line, {tally(skipped)}; first is line {skipped[0].line}: {skipped[0].what}{hint}"

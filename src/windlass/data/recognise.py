@@ -5,16 +5,15 @@ Where two readings are as likely, nothing is guessed: the error names both and h
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 
 from windlass.core.errors import DataError, nearest
 from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised
+from windlass.data.recognise_sounds import phonemes, sound_columns, transcribes
 from windlass.data.recognise_source import (
     FILE_TASKS,
     MOST,
@@ -28,12 +27,11 @@ from windlass.data.recognise_source import (
     only,
     unclear,
 )
-from windlass.data.recognise_tags import has_tags, tags_in
+from windlass.data.recognise_tags import glosses, has_tags, tag_columns, tags_in
 from windlass.data.sheets import Column
 from windlass.data.sides import SOURCES
-from windlass.data.sniff import PHONEME_NAMES, SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number, plain_name
+from windlass.data.sniff import SECOND_NAMES, SOURCE_NAMES, TARGET_NAMES, is_number
 
-_PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
 LONG = 150
 """Words of a text from which it is read as a document, sentence by sentence."""
 SENTENCE = 4
@@ -125,7 +123,7 @@ def recognise(
     named = [own["target"]] if "target" in own else [c for c in by_name(free, TARGET_NAMES) if c not in seconds]
     targets = named or [c for c in usable if c.looks in ("label", "labels", "number") and c not in firsts]
     if targets and not named:
-        sounds = [c for c in _sounds(usable) if c not in (*firsts, *seconds, *targets)]
+        sounds = [c for c in sound_columns(usable) if c not in (*firsts, *seconds, *targets)]
         targets = sounds if "source" in own and len(sounds) == 1 else [*sounds, *targets]
     rivals = tuple(c.column for c in free if c.looks in ("label", "labels") and c not in (*firsts, *seconds, *targets))
     texts = [c for c in usable if c in firsts or (c.looks in ("text", "list", "unclear") and c not in targets)]
@@ -156,11 +154,18 @@ def recognise(
         raise _two_readings(sources, target, where)
     if len(sources) > 1:
         raise choose(sources, where, {"target": target} if named else own)
+    if target.looks == "text":
+        others = (c for c in texts if c not in (*sources, *seconds, target))
+        rivals += tuple(c.column for c in others if c.looks == "text" and glosses(sources[0], c))
     return replace(_answered(sources, target, where), rivals=() if "target" in own else rivals)
 
 
-def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSample]:
+def likeliest(
+    columns: Sequence[ColumnSample], chosen: Mapping[str, Column] | None = None, answers: Collection[Column] = ()
+) -> tuple[ColumnSample, ColumnSample]:
     """The source and the target to suggest first for a table, of two columns and more, where they are not clear.
+
+    One of them may be chosen; a target is one of the `answers`, if there are any.
 
     >>> numbers = ColumnSample(1, "Nr.", [str(n) for n in range(20)])
     >>> words = ColumnSample(2, "Wort", [f"{a}a{b}o" for a in "ptkb" for b in "mnlrs"])
@@ -169,18 +174,14 @@ def likeliest(columns: Sequence[ColumnSample]) -> tuple[ColumnSample, ColumnSamp
     ['Wort', 'Laute']
     """
     usable = [c for c in columns if c.looks not in ASIDE]
-    targets = [*by_name(usable, TARGET_NAMES), *_sounds(usable)]
+    own = {part: c for part, column in (chosen or {}).items() for c in columns if column in (c.name, c.number)}
+    targets = [own["target"]] if "target" in own else [c for name in answers for c in usable if c.column == name]
+    targets += [*by_name(usable, TARGET_NAMES), *sound_columns(usable)]
     texts = [c for c in usable if c.looks in ("text", "list", "unclear", "file")]
-    source = next(c for c in (*by_name(usable, SOURCE_NAMES), *texts, *usable, *columns) if c not in targets[:1])
+    sources = [own["source"]] if "source" in own else [*by_name(usable, SOURCE_NAMES), *texts, *usable, *columns]
+    source = next((c for c in sources if c not in targets[:1]), sources[0])
     others = sorted(usable, key=lambda c: c.blank)
     return source, next(c for c in (*targets, *texts, *others, *columns) if c is not source)
-
-
-def _sounds(columns: Sequence[ColumnSample]) -> list[ColumnSample]:
-    """The columns of phonemes with spaces between, if another column holds the words."""
-    texts = [c for c in columns if c.looks == "text"]
-    found = [c for c in texts if c.words > 1 and _phonemes(c)]
-    return found if any(c.words == 1 for c in texts) else []
 
 
 _WANTED = {
@@ -207,6 +208,24 @@ def columns_for(
     >>> columns_for("label", 1, [ColumnSample(1, None, ["bad", "good"] * 20), reviews])
     {'source': 2, 'target': 1}
     """
+    return columns_and_rivals(task_target, texts, columns, source, chosen, where)[0]
+
+
+def columns_and_rivals(
+    task_target: str,
+    texts: int,
+    columns: Sequence[ColumnSample],
+    source: str = "text",
+    chosen: Mapping[str, Column] | None = None,
+    where: str = "data",
+) -> tuple[dict[str, Column], tuple[Column, ...]]:
+    """Return the columns as `columns_for` does, and others of labels or tags that could be the target too.
+
+    >>> words = ColumnSample(1, "word", [f"word{n}" for n in range(40)])
+    >>> kinds = [ColumnSample(n, name, ["N", "V"] * 20) for n, name in enumerate(("pos", "class"), 2)]
+    >>> columns_and_rivals("label", 1, [words, *kinds])
+    ({'source': 'word', 'target': 'pos'}, ('class',))
+    """
     own, columns = _own(columns, chosen or {}, where)
     columns = as_vector(columns, own) if source == "numbers" else columns
     files = [] if "source" in own else _files(columns, source, own)
@@ -216,18 +235,19 @@ def columns_for(
     names = QUESTION_NAMES if source == "question" else SECOND_NAMES
     seconds = [own["second"]] if "second" in own else by_name(usable, names)
     free = [c for c in usable if c not in seconds] if source == "question" else usable
-    answers = [own["target"]] if "target" in own else _answers(task_target, free, seconds, 0 if firsts else texts)
+    answers = [own["target"]] if "target" in own else _answers(task_target, free, seconds, firsts, texts)
     if "source" in own:
         answers = [_target(answers or free, where, own, task_target)]
     target = (answers or (free if files else []))[:1]
     firsts = firsts or _sources(target, answers, usable or others, texts, where, own)
     if not target or not firsts:
-        return {}
+        return {}, ()
     found = {"source": firsts[0].column, "target": target[0].column}
     if texts > 1 and not (files and not seconds):
         rest = [*(c for c in seconds if c is not firsts[0]), *firsts[1:], *(c for c in usable if c not in answers)]
         found |= {"second": rest[0].column} if rest else {}
-    return found
+    several = task_target in ("label", "labels", "tags")
+    return found, tuple(c.column for c in answers[1:] if several and c.column not in found.values())
 
 
 def _files(columns: Sequence[ColumnSample], source: str, own: Mapping[str, ColumnSample]) -> list[ColumnSample]:
@@ -241,13 +261,20 @@ def _files(columns: Sequence[ColumnSample], source: str, own: Mapping[str, Colum
 
 
 def _answers(
-    task_target: str, usable: Sequence[ColumnSample], seconds: Sequence[ColumnSample], before: int
+    task_target: str,
+    usable: Sequence[ColumnSample],
+    seconds: Sequence[ColumnSample],
+    sources: Sequence[ColumnSample],
+    texts: int,
 ) -> list[ColumnSample]:
-    """The columns that could be the target, with this many texts `before` it."""
+    """The columns that could be the target, with this many `texts` before it unless the source is known."""
     named = [c for c in by_name(usable, TARGET_NAMES) if c not in seconds]
+    if task_target == "tags":
+        tags = tag_columns([c for c in usable if c not in seconds], next(iter(sources), None))
+        named = [c for c in tags if c in named] or tags or named
     suited = [c for looks in _WANTED.get(task_target, ("text", "list")) for c in usable if c.looks == looks]
     if task_target not in _WANTED:
-        return named or suited[before:]
+        return named or suited[0 if sources else texts :]
     return [c for c in suited if c in named] or [c for c in suited if c.looks == suited[0].looks] or named
 
 
@@ -257,7 +284,7 @@ def _target(
     """The only column that can be the target of a source that was chosen."""
     if not answers:
         raise DataError(f"{where}: no column for the target; choose one with --target")
-    if len(answers) > 1 and task_target not in _WANTED:
+    if len(answers) > 1 and task_target not in (*_WANTED, "tags"):
         raise choose(answers, where, own)
     return only(answers, where)
 
@@ -333,9 +360,12 @@ def _answered(sources: Sequence[ColumnSample], target: ColumnSample, where: str)
             f"join each list to one text, or name --task"
         )
     reason = f"{target.holds} texts, {kinds:,} different in {counted(many, 'row')}"
-    if sources[0].words == 1 and _phonemes(target):
+    if sources[0].words == 1 and phonemes(target):
         return Recognised("pronounce", columns, f"{reason}, which look like phonemes", ("text",))
+    if sources[0].words == 1 and transcribes(target, sources[0]):
+        return Recognised("pronounce", columns, f"{reason}, which look like transcriptions", ("text", "transliterate"))
     others = ("classify",) if 2 * kinds <= many else _writers(sources[0].words, target.words)
+    others += ("tag",) if glosses(sources[0], target) else ()
     return Recognised("text", columns, reason, others)
 
 
@@ -344,17 +374,6 @@ def _writers(source: float, target: float) -> tuple[str, ...]:
     if source < SENTENCE or target < SENTENCE:
         return ()
     return ("summarise",) if source >= 3 * target else ("translate",)
-
-
-def _phonemes(target: ColumnSample) -> bool:
-    """Whether texts are phonemes with spaces between, by the name of the column, by letters of IPA or one by one."""
-    pieces = [piece for text in target.texts for piece in text.split()]
-    if not pieces or len(pieces) < 2 * len(target.texts):
-        return False
-    size = fmean(map(len, pieces))
-    phonetic = sum(_PHONETIC.search(text) is not None for text in target.texts)
-    told = plain_name(target.name or "") in PHONEME_NAMES or phonetic > len(target.texts) / 5
-    return size < 1.5 or (size <= 3 and told)
 
 
 def _two_readings(sources: Sequence[ColumnSample], answer: ColumnSample, where: str) -> DataError:

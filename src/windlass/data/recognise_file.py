@@ -18,7 +18,7 @@ from windlass.data.delimited import FASTTEXT
 from windlass.data.files import lines, suffix
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, DataPath
-from windlass.data.recognise import columns_for, recognise
+from windlass.data.recognise import columns_and_rivals, recognise
 from windlass.data.recognise_source import FILE_TASKS
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES, SideOptions
@@ -118,17 +118,21 @@ def chosen(options: DataOptions) -> dict[str, Column]:
     return {part: column for part, column in columns.items() if column is not None}
 
 
-def known_columns(path: DataPath, options: DataOptions, sides: SideOptions, target: str) -> dict[str, Column]:
-    """Return the columns of a table for a task that is known; none where the file has no columns to choose.
+def known_columns(
+    path: DataPath, options: DataOptions, sides: SideOptions, target: str
+) -> tuple[dict[str, Column], tuple[Column, ...]]:
+    """Return the columns of a table for a task that is known, and others that could be the target too.
+
+    There are none where the file has no columns to choose.
 
     >>> known_columns("a.conllu", DataOptions(), SideOptions(source="words", target="tags"), "tags")
-    {}
+    ({}, ())
     """
     name, *_ = tables.several(path)
     if not _is_table(path, options) or conll.form(name, options.format, sides):
-        return {}
+        return {}, ()
     columns, texts = samples(path, options), sides.source_side.texts
-    return columns_for(target, texts, columns, sides.source.kind, chosen(options), name)
+    return columns_and_rivals(target, texts, columns, sides.source.kind, chosen(options), name)
 
 
 def _is_table(path: DataPath, options: DataOptions) -> bool:

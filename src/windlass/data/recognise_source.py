@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, SeveralTargetsError
 from windlass.core.wording import counted
 from windlass.data.column_groups import group, joined
 from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numbers
@@ -171,7 +171,8 @@ def only(answers: Sequence[ColumnSample], where: str) -> ColumnSample:
     if len(answers) > 1:
         tasks = {"label": "a label", "labels": "labels", "number": "a number", "text": "text", "list": "a list"}
         told = ", ".join(f"{c.column!r} ({tasks.get(c.looks, c.looks)})" for c in answers[:MOST])
-        raise DataError(f"{where}: several columns could be the target: {told}; choose with --target")
+        names = [c.column for c in answers]
+        raise SeveralTargetsError(f"{where}: several columns could be the target: {told}; choose with --target", names)
     return answers[0]
 
 

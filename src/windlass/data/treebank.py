@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass.core.errors import DataError
+from windlass.core.errors import DataError, OtherTaskError
 from windlass.data.examples import Example, Place
 from windlass.data.files import lines, undecoded
 from windlass.data.findings import Finding, Findings
@@ -95,7 +95,7 @@ def examples(
     (('I', 'see'), '(S (NP (PRP I)) (VP (VBP see)))')
     """
     if not sides.target_side.written:
-        raise DataError(f"{name}: trees are for a task that writes or reads them: add --task parse")
+        raise OtherTaskError(f"{name}: trees are for a task that writes or reads them", "parse")
     if (options.source, options.target) not in ((None, None), (1, 2)) or options.alignment or options.header != "auto":
         raise DataError(f"{name}: a file of trees has no columns; leave these options out")
     cleaned = 0

@@ -28,14 +28,24 @@ def adapt(
     a GRU encoder, as there are 300 examples; else: --set model.encoder.kind=attention
     'recurrent'
     """
-    recipe = _adapt_target(adapt_tokens(recipe, examples, settings, note), examples, settings, note)
+    recipe = adapt_target(adapt_tokens(recipe, examples, settings, note), examples, settings, note)
     return _adapt_parts(recipe, len(examples), settings, note)
 
 
-def _adapt_target(
+def adapt_target(
     recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
 ) -> Recipe:
-    """Let a model that would write words write characters, if every target is a word of its own."""
+    """Let a model that would write words write characters, if every target is a word of its own.
+
+    >>> from windlass.experiment.data import as_data
+    >>> from windlass.recipe import compose
+    >>> recipe = compose("pronounce", None)
+    >>> words = [(f"{a}{b}", f"/{a}ɛ{b}/") for a in "bdfgl" for b in "mnrst"]
+    >>> adapt_target(recipe, as_data(words, words, recipe).train, [], print).target.tokens.kind
+    target: characters, as 100% are one word that never repeats; else: put spaces between phonemes, or --set
+    target.tokens=words
+    'characters'
+    """
     share = None if any("target" in part for part in settings) else whole_targets(recipe, examples)
     if share is None:
         return recipe

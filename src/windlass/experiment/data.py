@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.bundle import Bundle
-from windlass.core.errors import DataError, RecipeError
+from windlass.core.errors import DataError, OtherTaskError, RecipeError
 from windlass.core.wording import counted
 from windlass.data.column_groups import columns_of
 from windlass.data.column_sample import ColumnSample
@@ -84,6 +84,27 @@ def read_examples(
     """
     reader, whole = TASKS[recipe.task].reader, recipe.train.chunk is not None
     return reader.read(path, options or recipe.data, sides_of(recipe), whole, keep).usable()
+
+
+def read_for_model(recipe: Recipe, path: str | Path, options: DataOptions) -> ReadResult:
+    """Read a file as `read_examples` does, for a model that is there: its task cannot be chosen.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.mrg"
+    >>> _ = path.write_text("(S (NP I) (VP see))")
+    >>> from windlass.recipe import compose
+    >>> recipe = compose("classify", None)
+    >>> read_for_model(recipe, path, recipe.data)
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: ...: trees are for a task that writes or reads them, and this model predicts labels:
+    give it a table
+    """
+    try:
+        return read_examples(recipe, path, options)
+    except OtherTaskError as error:
+        target = TASKS[recipe.task].target
+        kind = {"tree": "trees", "label": "labels", "number": "numbers"}.get(target, target)
+        raise DataError(f"{error.what}, and this model predicts {kind}: give it a table") from None
 
 
 def sides_of(recipe: Recipe) -> SideOptions:

@@ -57,11 +57,11 @@ def compose_for(
         if found.task == "lm" and (told := _line_parallel(recipe.data.train, recipe.data.encoding)):
             note(f"{told}; read as running text")
         task, recipe = found.task, compose(found.task, None, [*settings, {"data": dict(found.data)}])
-    named = not unnamed or not found.reason
+    named, rivals = not unnamed or not found.reason, tuple[Column, ...]()
     if named and not _all_chosen(recipe) and not TASKS[recipe.task].language_model and not TASKS[recipe.task].turns:
-        columns = known_columns(first, recipe.data, sides_of(recipe), TASKS[recipe.task].target)
+        columns, rivals = known_columns(first, recipe.data, sides_of(recipe), TASKS[recipe.task].target)
         recipe = compose(task, file, [*settings, {"data": columns}])
-    _note_columns(first, recipe, "columns", note)
+    _note_columns(first, recipe, "columns", note, rivals)
     return recipe
 
 
@@ -123,15 +123,17 @@ def _recognised_anew(
     first, task = new.data.train[0], TASKS[recipe.task]
     if _all_chosen(new) or task.language_model or task.turns:
         return new
-    columns = known_columns(first, new.data, sides_of(new), task.target)
+    columns, rivals = known_columns(first, new.data, sides_of(new), task.target)
     if columns and (lost := [repr(column) for column in before.values() if isinstance(column, str)]):
         note(f"{first}: no columns {', '.join(lost)}, which the model reads")
     new = recompose(recipe, [{"data": kept}, *settings, {"data": columns}])
-    _note_columns(first, new, "columns", note)
+    _note_columns(first, new, "columns", note, rivals)
     return new
 
 
-def _note_columns(file: str, recipe: Recipe, what: str, note: Callable[[str], None]) -> None:
+def _note_columns(
+    file: str, recipe: Recipe, what: str, note: Callable[[str], None], rivals: Sequence[Column] = ()
+) -> None:
     """Say which columns are read, unless they are the first ones."""
     columns = chosen(recipe.data)
     if tuple(columns.values()) in IN_ORDER:
@@ -139,7 +141,13 @@ def _note_columns(file: str, recipe: Recipe, what: str, note: Callable[[str], No
     told = ", ".join(f"{part} {column!r}" for part, column in columns.items())
     named = any(isinstance(column, str) for column in columns.values())
     header = "--header no, " if named and has_header(file, recipe.data) else ""
-    note(f"{file}: {what}: {told}; else: {header}--source, --target")
+    note(f"{file}: {what}: {told}; else: {header}--source, --target{_told_rivals(rivals)}")
+
+
+def _told_rivals(rivals: Sequence[Column]) -> str:
+    """Name the other columns that could be the target."""
+    told = " and ".join(map(repr, rivals[:3])) + (" ..." if len(rivals) > 3 else "")
+    return f"; {told} could be the target too: choose with --target" if rivals else ""
 
 
 def _all_chosen(recipe: Recipe) -> bool:
@@ -214,9 +222,7 @@ def _agreed(look: Callable[[], Recognised], settings: Sequence[dict[str, Any]]) 
         if fitting and fitting[0] != found.task:
             instead = f"task {fitting[0]}, as {writes} is set; without it: {found.task}, as {found.reason}"
             return Recognised(fitting[0], {}, ""), instead
-    rivals = " and ".join(map(repr, found.rivals[:3])) + (" ..." if len(found.rivals) > 3 else "")
-    rival = f"; {rivals} could be the target too: choose with --target" if rivals else ""
-    return found, f"task {found.task}, as {found.reason}{otherwise}{rival}"
+    return found, f"task {found.task}, as {found.reason}{otherwise}{_told_rivals(found.rivals)}"
 
 
 def adapt_tokens(

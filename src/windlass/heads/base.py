@@ -56,6 +56,8 @@ class Head(nn.Module, ABC):
 
     searches: ClassVar[bool] = False
     """Whether prediction is a search, with options that a user may set."""
+    in_order: ClassVar[bool] = False
+    """Whether tokens can only be written in the order of what they come from."""
     limits_targets: ClassVar[bool] = False
     """Whether a target can be too long for its input; it is then left out of the loss."""
 

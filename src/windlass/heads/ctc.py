@@ -85,6 +85,7 @@ class CtcHead(Head):
     """
 
     searches: ClassVar[bool] = True
+    in_order: ClassVar[bool] = True
     limits_targets: ClassVar[bool] = True
 
     def __init__(self, options: CtcHeadOptions, vocabulary: int, memory_size: int):
