@@ -72,7 +72,8 @@ def _panel(
         x, y, xerr, yerr = row.seconds.mean / unit, score.mean, row.seconds.deviation / unit, score.deviation
         axes.errorbar(x, y, yerr, xerr, fmt=marker, ms=8, color=colour, elinewidth=1.4, capsize=4, label=row.name)
         size = f"{row.parameters / 1e6:.1f}M" if row.parameters >= 1e5 else f"{row.parameters:,}"
-        axes.annotate(f"{size} parameters", (x, y), (8, 5), textcoords="offset points", size=7.5, color=GREY)
+        side, ha = (-8, "right") if x > 0.6 * longest / unit else (8, "left")
+        axes.annotate(f"{size} parameters", (x, y), (side, 5), textcoords="offset points", size=7.5, color=GREY, ha=ha)
     metric = candidates[0][0].metric
     better = "higher" if higher_is_better(metric) else "lower"
     axes.set_title(title, fontsize=10, color=INK)
