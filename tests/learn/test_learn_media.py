@@ -136,7 +136,7 @@ def test_the_direction_of_a_movement_is_told(tmp_path):
         "model.encoder.dropout": 0.0,
         "train.batch_tokens": 32,
         "train.optimiser.lr": 0.002,
-        "train.epochs": 20,
+        "train.epochs": 12,
     }
     model = w.fit(rows[24:], rows[:24], "classify-video", settings=settings, quiet=True)
     assert model.dev.metrics["accuracy"] > 75
