@@ -543,3 +543,13 @@ def test_header_and_separator_can_be_set(tmp_path: Path) -> None:
     assert "most rows" not in str(read(path, DataOptions(separator="semicolon")).usable())
     with pytest.raises(DataError, match=r"no usable line|most rows are unusable"):
         read(path, DataOptions(separator="pipe")).usable()
+
+
+@pytest.mark.parametrize(
+    ("target", "task"), [("ɖadiɛ{}", "text"), ("kəpənək{}", "text"), ("ˈdɑɡ{}", "pronounce"), ("ʃaː{}", "pronounce")]
+)
+def test_letters_of_ipa_that_orthographies_have_make_no_transcription(tmp_path, target, task):
+    path = tmp_path / "words.tsv"
+    names = ["".join("abdegklmno"[int(digit)] for digit in str(n)) for n in range(100, 160)]
+    path.write_text("".join(f"{name}\t{target.format(name[::-1])}\n" for name in names), encoding="utf-8")
+    assert recognise_file(path, DataOptions()).task == task

@@ -10,6 +10,7 @@ from windlass.data.column_sample import ColumnSample
 from windlass.data.sniff import PHONEME_NAMES, plain_name
 
 _PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
+_SOUND = re.compile("(?![ɓɔɖɗəɛɣɩɲɵʉʊʋ])[\u0250-\u02af\u02c8\u02cc\u02d0]")  # without letters of orthographies
 
 
 def phonemes(column: ColumnSample) -> bool:
@@ -28,10 +29,13 @@ def phonemes(column: ColumnSample) -> bool:
 def transcribes(column: ColumnSample, source: ColumnSample) -> bool:
     """Whether texts are words without spaces between phonemes, by their name, or by letters of IPA that words lack.
 
-    >>> transcribes(ColumnSample(2, None, ["kæt", "dɒɡ"]), ColumnSample(1, "word", ["cat", "dog"]))
-    True
+    Some letters of IPA are letters of orthographies too, as `ɛ` and `ɖ` of Ewe.
+
+    >>> words, columns = ColumnSample(1, "word", ["cat", "dog"]), (["kæt", "dɒɡ"], ["dadi", "avɔ"])
+    >>> [transcribes(ColumnSample(2, None, column), words) for column in columns]
+    [True, False]
     """
-    return column.words == 1 and (_named(column) or _phonetic(column) > 0.2 + _phonetic(source))
+    return column.words == 1 and (_named(column) or _phonetic(column, _SOUND) > 0.2 + _phonetic(source, _SOUND))
 
 
 def sound_columns(columns: Sequence[ColumnSample]) -> list[ColumnSample]:
@@ -50,6 +54,6 @@ def _named(column: ColumnSample) -> bool:
     return plain_name(column.name or "") in PHONEME_NAMES
 
 
-def _phonetic(column: ColumnSample) -> float:
+def _phonetic(column: ColumnSample, letters: re.Pattern[str] = _PHONETIC) -> float:
     """The share of texts with letters of IPA."""
-    return sum(_PHONETIC.search(text) is not None for text in column.texts) / max(1, len(column.texts))
+    return sum(letters.search(text) is not None for text in column.texts) / max(1, len(column.texts))
