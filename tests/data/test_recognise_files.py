@@ -314,3 +314,39 @@ def test_two_texts_of_as_many_lines_may_be_a_translation(tmp_path):
         notes.clear()
         compose_for(None, None, [{"data": {"train": files}}], notes.append)
         assert not any("translation" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ['"It was late.\tx', "He left.\tx", 'And so on."\tx'],
+        ['"It was late.\tx', "He left.\tx", 'And so on.\tx"'],
+        ['"Yes," he said\tx', '"No," she said\tx'],
+        ['"An opening quote alone\tx'],
+    ],
+)
+def test_a_csv_with_tabs_whose_quotes_are_no_csv_keeps_every_line(tmp_path, rows):
+    path = tmp_path / "lines.csv"
+    plain = [f"a line {n}\tx" for n in range(12)]
+    path.write_text("\n".join([*plain, *rows, *plain]) + "\n")
+    result = read(path)
+    assert len(result.examples) == len(rows) + 24
+
+
+def test_a_csv_with_tabs_that_a_spreadsheet_wrote_has_quotes_and_line_breaks(tmp_path):
+    path = tmp_path / "sheet.csv"
+    path.write_text("".join(f'"word, {n}"\t"two\nlines {n}"\n' for n in range(12)))
+    assert [example.source for example in read(path).examples[:2]] == ["word, 0", "word, 1"]
+
+
+def test_an_entry_without_a_definition_is_no_title(tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text("aardvark\t\nabacus\tcounter\n" + "".join(f"word{n}\tseveral words {n}\n" for n in range(40)))
+    assert [example.source for example in read(path).examples[:2]] == ["abacus", "word0"]
+
+
+def test_a_definition_beside_the_name_of_a_column_makes_no_header(tmp_path):
+    path = tmp_path / "words.tsv"
+    entries = "".join(f"tunip{chr(97 + n % 26)}{n}\tway in which {n} things are said\n" for n in range(40))
+    path.write_text("pronunciation\tway in which a word is said\n" + entries)
+    assert len(read(path).examples) == 41

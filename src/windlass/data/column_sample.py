@@ -29,6 +29,7 @@ _SPLITS = frozenset("train dev test valid validation val".split())
 _CODE = re.compile(r"[0-9a-fA-F-]{16,}|https?://\S+|\S+\.(?:jpe?g|png|wav|mp3|mp4)")
 _LINKS = re.compile(r"(\d+-\d+)( \d+-\d+)*")
 _SEVERAL = re.compile(r"[^,]+(,[^,]+)+")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
 _WHOLE = re.compile(r"[-+]?\d+([.,]0+)?")  # pandas writes 1.0 where an integer is missing
 _DATE = re.compile(
     r"(\d{4}([-/.])\d\d?\2\d\d?|\d\d?([-/.])\d\d?\3(\d{4}|\d\d))"  # 2021-09-08, 8/9/2021, 08.09.21
@@ -246,7 +247,7 @@ def is_numbers(cell: object) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         if not text.startswith("["):
-            words = text.replace(",", " ").split()
+            words = [] if _THOUSANDS.fullmatch(text) else text.replace(",", " ").split()
             return len(words) > 1 and "." in text and all(map(is_number, words))
         try:
             cell = json.loads(text)

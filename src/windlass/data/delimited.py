@@ -13,7 +13,7 @@ from windlass.data.column_groups import columns_of
 from windlass.data.files import lines, suffix, undecoded
 from windlass.data.findings import Finding, Findings, blank_line
 from windlass.data.sheets import MISSING, Column, Given, Sheet, joining
-from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, in_quotes, is_header, split_rows
+from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, in_quotes, is_header, quotes_hold, split_rows
 
 if TYPE_CHECKING:
     from windlass.data.readers import DataOptions
@@ -40,7 +40,7 @@ def separated(name: str, format: str, options: DataOptions, found: Findings, not
     head = list(islice(numbered, SAMPLE))
     texts = [line for _, line in head]
     separator = _separator(name, format, texts, options, notes)
-    quoted = separator != "\t" or format == "csv"
+    quoted = separator != "\t" or options.format == "csv" or (format == "csv" and quotes_hold(texts))
     rows = _rows(texts, separator, quoted)
     if not quoted:
         count, every = in_quotes(rows)
@@ -133,7 +133,7 @@ def _titles(rows: list[list[str]], options: DataOptions) -> int:
     given, above = _asked(options, names), _asked(options, first)
     if given and set(given) <= set(names):
         return count
-    known = is_header(names, rows[count + 1 :]) and not (above and set(above) <= set(first))
+    known = is_header(names, []) and not (above and set(above) <= set(first))  # by names of columns alone
     return count if known else 0
 
 

@@ -10,7 +10,7 @@ from windlass.data.column_sample import ColumnSample
 from windlass.data.sniff import PHONEME_NAMES, plain_name
 
 _PHONETIC = re.compile("[\u0250-\u02af\u02c8\u02cc\u02d0]")  # IPA, stress and length
-_SOUND = re.compile("(?![ɓɔɖɗəɛɣɩɲɵʉʊʋ])[\u0250-\u02af\u02c8\u02cc\u02d0]")  # without letters of orthographies
+_SOUND = re.compile("(?![ɑɓɔɖɗəɛɣɨɩɬɲɵʉʊʋʒʔ])[\u0250-\u02af\u02c8\u02cc\u02d0]")  # without letters of orthographies
 
 
 def phonemes(column: ColumnSample) -> bool:

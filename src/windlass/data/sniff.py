@@ -117,6 +117,21 @@ def find_separator(lines: Sequence[str], usual: str) -> tuple[str, float]:
     return next((separator, share) for separator, share in shares.items() if share >= best - 0.02)
 
 
+def quotes_hold(lines: Sequence[str]) -> bool:
+    """Whether the quotes in lines with tabs are those of csv: all are closed, and none holds a tab and a line break.
+
+    >>> quotes_hold(['"so, so"\\tb', "c\\td"]), quotes_hold(['"Yes," he said\\tb']), quotes_hold(['"a\\tb', 'c"\\td'])
+    (True, False, False)
+    """
+    try:
+        for row in csv.reader((line + "\n" for line in lines), delimiter="\t", strict=True):
+            if any("\t" in cell and "\n" in cell for cell in row):
+                return False
+    except csv.Error as error:
+        return "unexpected end" in str(error) and len(lines) >= SAMPLE
+    return True
+
+
 def in_quotes(rows: Sequence[Sequence[str]]) -> tuple[int, bool]:
     """How many rows have a cell that begins and ends with a quote, and whether all cells but numbers do.
 
@@ -152,7 +167,7 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(cells))]
     if any(cell in below and len(set(below)) < len(below) / 2 for cell, below in zip(cells, columns, strict=True)):
         return None  # one of the labels
-    for cell, below in zip(cells, columns, strict=True):
+    for cell, below in zip(cells, columns, strict=True) if all(len(cell.split()) < 3 for cell in named) else ():
         texts = len(below) >= 20 and len(set(below)) > len(below) / 2  # PRON is a tag too
         if texts and plain_name(cell) in _NEVER_DATA and cell not in below:
             return f"{cell} is the name of a column"
