@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,7 @@ from windlass.experiment.run import run
 from windlass.nn.fast.precision import precision
 from windlass.recipe import Recipe, compose
 from windlass.training.data_parallel import DataParallel, SingleProcess, available_cores, gradient_workers, shard_batch
-from windlass.training.estimate import choose_processes
+from windlass.training.estimate import _speedup, choose_processes
 from windlass.training.observe import Silent
 
 
@@ -249,6 +250,23 @@ def test_a_trial_of_several_processes_is_told_before_it_begins(setup, monkeypatc
     assert choose_processes(replace(bundle, recipe=recipe), loader, tmp_path, "cpu", 1000.0, told.append) == 2
     assert told[0].startswith("trying 2 processes")
     assert told[1] == "the trial"
+
+
+def test_a_batch_that_stalls_does_not_decide_the_trial(setup, monkeypatch, tmp_path):
+    bundle, loader, _ = setup
+    clock, seconds = [0.0], iter([1.0, 1.0, 48.0, 1.0] + [1.0, 1.0] * 20)  # the warm-up, a stall, and the rest
+
+    def compute(*batch: object) -> None:
+        clock[0] += next(seconds)
+
+    monkeypatch.setattr("windlass.training.estimate.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("windlass.training.estimate.SingleProcess", lambda model: compute)
+    monkeypatch.setattr("windlass.training.estimate.gradient_workers", lambda *given: nullcontext(compute))
+    threads = torch.get_num_threads()
+    try:
+        assert _speedup(bundle.model, loader, tmp_path, 2, seed=1) == 1.0
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(("limit", "cores"), [("1", 1), ("8", 4), ("", 4), ("0", 4), ("2,1", 4)])
