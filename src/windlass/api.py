@@ -24,7 +24,7 @@ from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.adapt import adapt
-from windlass.experiment.arguments import as_path, check_in_memory
+from windlass.experiment.arguments import Column, Rows, as_path, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -62,13 +62,6 @@ from windlass.inference.predict import predict, score
 from windlass.recipe import Recipe, compose, override
 from windlass.training.observe import Observer, Silent
 from windlass.training.progress import RichProgress
-
-Rows = Any
-"""Data in memory: a pandas or polars data frame, an Arrow table, a dict of columns, a list of dicts, pairs, an array of
-two columns, an iterator such as `zip(texts, labels)`; for a language model, texts. See docs/python.md."""
-Column = int | str | Sequence[int | str] | None
-"""A column by name or by number from 1, or a list of several that are read as one; None: see
-`windlass.data.frames.pick_columns`."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from windlass.core.errors import DataError
 from windlass.data.column_facts import survey_columns
 from windlass.data.column_sample import ColumnSample
 from windlass.data.readers import DataOptions, read
-from windlass.data.recognise import columns_and_rivals, columns_for, recognise
+from windlass.data.recognise import columns_for, recognise
 from windlass.data.recognise_file import recognise_file
 from windlass.data.sides import SideOptions
 from windlass.experiment.recognise import compose_for, recompose_for
@@ -82,19 +82,19 @@ def test_whole_numbers_are_labels_however_they_are_written():
 @pytest.mark.parametrize(("chosen", "kind"), [({"target": "AFI"}, "text"), ({"source": "palabra"}, "text")])
 def test_what_belongs_to_a_chosen_column_is_the_same_with_a_task_and_without(chosen, kind):
     table = words(column(4, "fecha", DATES))
-    assert columns_for(kind, 1, table, chosen=chosen) == recognise(table, chosen=chosen).data
+    assert columns_for(kind, 1, table, chosen=chosen)[0] == recognise(table, chosen=chosen).data
 
 
 def test_tags_are_a_column_of_few_values_whatever_else_has_the_name_of_a_target():
     sounds, kinds = column(2, "IPA", [*PHONES]), ["noun", "verb", "name"] * 35
     for name in ("PoS", "Wortart"):
         table = [column(1, "Headword", [*WORDS]), sounds, column(3, name, kinds)]
-        assert columns_for("tags", 1, table) == {"source": "Headword", "target": name}
-        assert columns_for("tags", 1, table, chosen={"source": "Headword"})["target"] == name
+        assert columns_for("tags", 1, table)[0] == {"source": "Headword", "target": name}
+        assert columns_for("tags", 1, table, chosen={"source": "Headword"})[0]["target"] == name
     sentences = column(1, "sentence", [f"{a} {b}" for a, b in zip(WORDS, reversed(WORDS), strict=True)])
     pairs = [f"{a} {b}" for a, b in zip(kinds, reversed(kinds), strict=True)]
     table = [sentences, column(2, "topic", kinds), column(3, "pos", pairs), column(4, "upos", pairs)]
-    found = columns_and_rivals("tags", 1, table)  # the topic is not as many tags as words
+    found = columns_for("tags", 1, table)  # the topic is not as many tags as words
     assert found == ({"source": "sentence", "target": "pos"}, ("upos",))
 
 

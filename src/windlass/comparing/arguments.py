@@ -18,6 +18,7 @@ from windlass.comparing.candidates import (
 )
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.data.frames import Frame, as_frame
+from windlass.experiment.arguments import Rows
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -29,11 +30,6 @@ from windlass.experiment.data import (
 )
 from windlass.experiment.recognise import recognise_frame
 from windlass.recipe import Recipe, override
-
-Rows = Any
-"""Data in memory, as `fit` takes them."""
-Column = int | str | Sequence[int | str] | None
-"""A column by name or by number from 1, or several that are read as one."""
 
 
 def from_python(

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from windlass.comparing.arguments import Column, Rows, from_python
+from windlass.comparing.arguments import from_python
 from windlass.comparing.by_length import LengthScores, score_by_length
 from windlass.comparing.candidates import Candidate, data_key, once
 from windlass.comparing.progress import ComparisonProgress
@@ -27,6 +27,7 @@ from windlass.core.tensors import atomic_write
 from windlass.data.column_groups import as_choice
 from windlass.data.frames import Frame
 from windlass.experiment.adapt import adapt
+from windlass.experiment.arguments import Column, Rows
 from windlass.experiment.data import Data, in_python, read_data
 from windlass.experiment.notes import PythonNotes
 from windlass.recipe import Recipe

@@ -59,9 +59,8 @@ def check_apart(where: str, columns: Mapping[str, int | str], names: Sequence[st
                 for c in chosen]  # fmt: skip
 
     target = own("target")
-    for part in ("source", "second"):
+    for part, called in (("source", "source"), ("second", "second text")):
         if both := [column for column in own(part) if column in target]:
-            called = {"source": "source", "second": "second text"}[part]
             raise DataError(f"{where}: {called} and target are the same column, {both[0]!r}: choose another")
 
 

@@ -300,10 +300,11 @@ def survey(
         lengths["target"] = Lengths.of(as_text(t) for e in chain.from_iterable(learned) for t in e.targets)
         if target is not None:
             symbols.update(s for e in chain.from_iterable(learned) for s in target.symbols_in(e.target))
-            odd = _suspicions([*islice(chain.from_iterable(learned), MOST)], symbols, target.per_place)
+            judged = [*islice(chain.from_iterable(learned), MOST)]
+            odd = _suspicions(judged, symbols, target.per_place)
             file = learned[0][0].place.file
             findings += [Finding(file, 0, kind, what, "kept") for kind, what in odd]
-            if textual and target.written and (forms := _several_forms([*islice(chain.from_iterable(learned), MOST)])):
+            if textual and target.written and (forms := _several_forms(judged)):
                 findings.append(forms)
         rows = [f"{_short(e.source)} -> {_short(e.target)}" for e in islice(chain.from_iterable(learned), SHOWN)]
     notes = tuple(note for result in (*train, *dev) for note in result.notes)

@@ -199,31 +199,18 @@ def columns_for(
     source: str = "text",
     chosen: Mapping[str, Column] | None = None,
     where: str = "data",
-) -> dict[str, Column]:
+) -> tuple[dict[str, Column], tuple[Column, ...]]:
     """Return the columns for a task that is known: its kinds of target and source, and how many texts the source has.
 
-    Columns that are chosen stay; if it is not clear which belongs to them, that is an error.
+    Columns that are chosen stay; if it is not clear which belongs to them, that is an error. Beside them come others of
+    labels or tags that could be the target too.
 
     >>> reviews = ColumnSample(2, None, [f"{n} stars would be too many" for n in range(40)])
     >>> columns_for("label", 1, [ColumnSample(1, None, ["bad", "good"] * 20), reviews])
-    {'source': 2, 'target': 1}
-    """
-    return columns_and_rivals(task_target, texts, columns, source, chosen, where)[0]
-
-
-def columns_and_rivals(
-    task_target: str,
-    texts: int,
-    columns: Sequence[ColumnSample],
-    source: str = "text",
-    chosen: Mapping[str, Column] | None = None,
-    where: str = "data",
-) -> tuple[dict[str, Column], tuple[Column, ...]]:
-    """Return the columns as `columns_for` does, and others of labels or tags that could be the target too.
-
+    ({'source': 2, 'target': 1}, ())
     >>> words = ColumnSample(1, "word", [f"word{n}" for n in range(40)])
     >>> kinds = [ColumnSample(n, name, ["N", "V"] * 20) for n, name in enumerate(("pos", "class"), 2)]
-    >>> columns_and_rivals("label", 1, [words, *kinds])
+    >>> columns_for("label", 1, [words, *kinds])
     ({'source': 'word', 'target': 'pos'}, ('class',))
     """
     own, columns = _own(columns, chosen or {}, where)

@@ -18,7 +18,7 @@ from windlass.data.delimited import FASTTEXT
 from windlass.data.files import lines, suffix
 from windlass.data.findings import Findings
 from windlass.data.readers import DataOptions, DataPath
-from windlass.data.recognise import columns_and_rivals, recognise
+from windlass.data.recognise import columns_for, recognise
 from windlass.data.recognise_source import FILE_TASKS
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES, SideOptions
@@ -132,7 +132,7 @@ def known_columns(
     if not _is_table(path, options) or conll.form(name, options.format, sides):
         return {}, ()
     columns, texts = samples(path, options), sides.source_side.texts
-    return columns_and_rivals(target, texts, columns, sides.source.kind, chosen(options), name)
+    return columns_for(target, texts, columns, sides.source.kind, chosen(options), name)
 
 
 def _is_table(path: DataPath, options: DataOptions) -> bool:

@@ -1,4 +1,4 @@
-"""What `fit` and `load` are given in Python, checked before any work begins."""
+"""What `fit`, `load` and `compare` are given in Python; some of it is checked before any work begins."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.errors import RecipeError
+
+Rows = Any
+"""Data in memory: a pandas or polars data frame, an Arrow table, a dict of columns, a list of dicts, pairs, an array of
+two columns, an iterator such as `zip(texts, labels)`; for a language model, texts. See docs/python.md."""
+Column = int | str | Sequence[int | str] | None
+"""A column by name or by number from 1, or a list of several that are read as one; None: see
+`windlass.data.frames.pick_columns`."""
 
 _OF_FILES = {"train": "give it as the first argument", "dev": "give it as dev="}
 _OF_FILES |= dict.fromkeys(("format", "header", "separator", "encoding"), "leave it out")

@@ -134,7 +134,9 @@ def choose_columns(recipe: Recipe, frame: Frame) -> Recipe:
         samples = [ColumnSample(n, *column, Path()) for n, column in enumerate(named, 1)]
         own = {part: column for part, column in wanted.items() if column is not None}
         try:
-            found = columns_for(TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train")
+            found, _ = columns_for(
+                TASKS[recipe.task].target, len(wanted) - 1, samples, recipe.source.kind, own, "train"
+            )
         except DataError as error:
             raise DataError(in_python(str(error))) from None
         wanted |= {part: frame.choice(column) for part, column in found.items() if part not in own}

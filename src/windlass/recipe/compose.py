@@ -78,7 +78,8 @@ def default(task: str) -> dict[str, Any]:
     """
     if not isinstance(task, str) or task not in TASKS:
         raise RecipeError(f"task: no task {short(task)}: {nearest(str(task), TASKS)}")
-    return _read_default(DEFAULTS / f"{task}.yaml")
+    path = DEFAULTS / f"{task}.yaml"
+    return _complete(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
 
 
 def small_parts(task: str) -> tuple[str, dict[str, Any]]:
@@ -94,8 +95,8 @@ def small_parts(task: str) -> tuple[str, dict[str, Any]]:
     return content.pop("what", ""), content
 
 
-def _read_default(path: Path) -> dict[str, Any]:
-    return parse(read_yaml(path.read_text(encoding="utf-8"), path.name), path.name).model_dump(mode="json")
+def _complete(content: dict[str, Any], where: str) -> dict[str, Any]:
+    return parse(content, where).model_dump(mode="json")
 
 
 def compose(task: str | None, file: Path | None, settings: Sequence[dict[str, Any]] = ()) -> Recipe:
@@ -168,7 +169,7 @@ def _base(task: str, explicit: dict[str, Any]) -> dict[str, Any]:
     decodes = base["model"]["head"]["kind"] == "ctc" and kind == "text"
     decoder = "recurrent" if decodes else _decoder_kind(asked.get("decoder"))
     if decoder is not None and (own := DEFAULTS / decoder / f"{task}.yaml").exists():
-        return _read_default(own)
+        return _complete(merge(base, read_yaml(own.read_text(encoding="utf-8"), own.name)), own.name)
     if not decodes:
         return base
     text = default("text")
