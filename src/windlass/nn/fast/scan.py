@@ -32,12 +32,22 @@ def gated_average(logit: Tensor, new: Tensor, start: Tensor, real: Tensor | None
     [0.0, 4.0, 4.0]
     """
     if logit.device.type != "cpu":
-        log_keep, log_take = F.logsigmoid(-logit), F.logsigmoid(logit)
-        if real is not None:
-            log_keep, log_take = log_keep * real, log_take.masked_fill(~real, LOG_ZERO)
-        return log_scan(log_keep, log_take + log_positive(new), start)
+        return log_average(logit, new, start, real)
     states: Tensor = _GatedAverage.apply(logit, new, start, real)  # type: ignore[no-untyped-call]
     return states
+
+
+def log_average(logit: Tensor, new: Tensor, start: Tensor, real: Tensor | None) -> Tensor:
+    """`gated_average` in log space.
+
+    >>> half = torch.zeros(2, 1, 1)
+    >>> log_average(half, torch.tensor([7.5, 3.5]).view(2, 1, 1), torch.zeros(1, 1), None).flatten().tolist()
+    [0.0, 4.0, 4.0]
+    """
+    log_keep, log_take = F.logsigmoid(-logit), F.logsigmoid(logit)
+    if real is not None:
+        log_keep, log_take = log_keep * real, log_take.masked_fill(~real, LOG_ZERO)
+    return log_scan(log_keep, log_take + log_positive(new), start)
 
 
 def positive(x: Tensor) -> Tensor:
