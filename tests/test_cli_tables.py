@@ -349,6 +349,7 @@ def test_gzip_and_utf16_are_told_on_stdin_by_their_first_bytes(folder, packed):
         (b"a\0b\n", "stdin: this is a binary file"),
         (b"PK\x03\x04 and so on", "stdin: this is a zip archive"),
     ],
+    ids=["damaged gzip", "zeros", "zip"],  # gzip has the time in it, and two processes must collect the same tests
 )
 def test_what_is_no_text_is_refused_on_stdin(folder, data, said):
     ran = windlass("predict", folder / "model", stdin=data)
