@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +17,11 @@ import windlass as api
 from command import refused, windlass
 from windlass.core.errors import DataError, RecipeError
 from windlass.core.tensors import read_tensors
+from windlass.decoding.ngram import KneserNey
 from windlass.experiment.data import read_data
+from windlass.experiment.interpolation import interpolate
 from windlass.experiment.run import run
+from windlass.inference.likelihood import tiny_lm, token_logprobs
 from windlass.recipe import compose, parse, setting
 from windlass.training.observe import Silent, Step
 
@@ -29,6 +36,7 @@ TINY = (
     "train.optimiser.lr=0.02",
     "train.threads=1",
     "samples=25",
+    "ngram_weight=0",
 )
 SETS = [argument for part in TINY for argument in ("--set", part)]
 
@@ -173,6 +181,7 @@ def test_other_models_do_not_generate(tiny_model):
         ({"task": "text", "train": {"chunk": 5}}, "train.chunk: 5 is for a language model"),
         ({"task": "text", "samples": 5}, "samples: 5 is for a language model"),
         ({"task": "text", "ngrams": 5}, "ngrams: 5 is for a language model"),
+        ({"task": "text", "ngram_weight": 0.5}, "ngram_weight: 0.5 is for a language model"),
     ],
 )
 def test_what_is_for_a_language_model_alone_is_refused_elsewhere(settings, said):
@@ -240,3 +249,108 @@ def test_samples_change_nothing_of_a_run(tmp_path):
         run(recipe, read_data(recipe), tmp_path / samples, Silent())
         weights.append(read_tensors(tmp_path / samples / "weights.safetensors")[0])
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.fixture(scope="module")
+def interpolated(folder) -> Path:
+    """Models of sentences at random, which no n-gram knows by heart; 0.3 is not what dev would choose."""
+    chance = random.Random(1)
+    words = [chance.choice(("the", "a", "cat", "dog", "sat", "lay", "on", "mat", "log")) for _ in range(700)]
+    (folder / "words.txt").write_text(" ".join(words) + ".")
+    for name, weight in (("auto", "auto"), ("fixed", "0.3")):
+        flags = [*SETS, "--set", f"ngram_weight={weight}"]
+        ran = windlass("train", "--task", "lm", folder / "words.txt", "--out", folder / name, *flags)
+        assert ran.code == 0, ran.err
+        (folder / f"{name} said").write_text(ran.err)
+    return folder
+
+
+def nats(folder, text):
+    """Those of every token under the network alone, the n-gram model alone, and the model as it is."""
+    model = api.load(folder).bundle
+    ids, found = token_logprobs([model], [text])[0]
+    (_, network), ngram = token_logprobs([replace(model, interpolation=None)], [text])[0], model.interpolation.ngram
+    return network.exp(), torch.from_numpy(ngram.logprobs([ids])).exp(), found.exp()
+
+
+def test_the_weight_of_the_ngram_model_is_the_best_on_dev_and_said(interpolated):
+    said = (interpolated / "auto said").read_text()
+    weight = api.load(interpolated / "auto").bundle.interpolation.weight
+    assert f"interpolated with the 6-gram, ngram_weight {weight:.2f}: nats " in said
+    held_out = int(re.search(r"no dev file: the last (\d+)", said)[1])
+    network, ngram, _ = nats(interpolated / "auto", (interpolated / "words.txt").read_text()[-held_out:])
+    assert 0.5 < weight < 0.995
+    near = [float(((1 - w) * network + w * ngram).log().mean()) for w in (weight - 0.005, weight, weight + 0.005)]
+    assert max(near) == near[1]
+    info = json.loads(windlass("info", interpolated / "auto", "--json").out)
+    assert info["head"] == f"text, interpolated with a 6-gram, ngram_weight {weight:.2f}"
+
+
+def test_an_interpolated_model_gives_each_token_the_weighted_mean_of_both_probabilities(interpolated):
+    network, ngram, found = nats(interpolated / "fixed", "the dog sat on a log.\n" * 3)
+    assert torch.allclose(found, 0.7 * network + 0.3 * ngram)
+    assert not torch.allclose(network, ngram, rtol=0.2)
+
+
+def test_an_interpolated_model_draws_what_it_scores(interpolated):
+    model = api.load(interpolated / "fixed")
+    letters = sorted(set((interpolated / "words.txt").read_text()))
+    for begin in ("t", "the ", "the dog l"):
+        chances = {c: model.score([begin + c])[0].answer.probabilities[-1] for c in letters}
+        assert sum(chances.values()) == pytest.approx(1, abs=0.05)  # the unknown and the end mark have the rest
+        for top_k in (1, 3):
+            best = sorted(chances, key=chances.__getitem__)[-top_k:]
+            assert {model.generate(begin, length=1, top_k=top_k, seed=seed) for seed in range(12)} <= set(best)
+
+
+def test_an_ensemble_and_dynamic_evaluation_keep_the_ngram_model(interpolated):
+    text, (a, b) = "the cat lay on a mat.\n" * 5, (api.load(interpolated / n).bundle for n in ("auto", "fixed"))
+    each = [token_logprobs([one], [text])[0][1].exp() for one in (a, b)]
+    both = token_logprobs([a, b], [text])[0][1].exp()
+    assert torch.allclose(both, (each[0] + each[1]) / 2)
+    still = token_logprobs([b], [text], dynamic=1e-12)[0][1].exp()
+    assert torch.allclose(still, each[1], atol=1e-4)
+
+
+def test_the_ngram_model_travels_with_the_bundle_and_is_missed_if_it_is_lost(interpolated, tmp_path):
+    model = api.load(interpolated / "fixed")
+    model.save(tmp_path / "saved")
+    said = model.score(["the cat"])[0].score
+    assert api.load(tmp_path / "saved").score(["the cat"])[0].score == said
+    assert windlass("quantise", tmp_path / "saved", "--out", tmp_path / "small").code == 0
+    assert api.load(tmp_path / "small").bundle.interpolation.weight == 0.3
+    (tmp_path / "small" / "ngram.safetensors").write_bytes(
+        (interpolated / "fixed" / "baseline.safetensors").read_bytes()
+    )
+    assert "ngram.safetensors: damaged" in refused("score", tmp_path / "small", interpolated / "test.txt")
+    (tmp_path / "saved" / "ngram.safetensors").unlink()
+    assert "no such file, and the model is interpolated" in refused(
+        "score", tmp_path / "saved", interpolated / "test.txt"
+    )
+
+
+def test_a_resumed_run_may_change_weight_and_order_of_the_ngram_model(interpolated, tmp_path):
+    shutil.copytree(interpolated / "fixed", tmp_path / "model")
+    for more, order, weight in ((("ngrams=4",), 4, 0.3), (("ngram_weight=0",), None, None)):
+        flags = [part for one in more for part in ("--set", one)]
+        assert windlass("train", "--resume", "--out", tmp_path / "model", *flags).code == 0
+        both = api.load(tmp_path / "model").bundle.interpolation
+        assert (both and both.ngram.order, both and both.weight) == (order, weight)
+
+
+def test_an_ngram_model_that_would_gain_little_is_left_out_and_this_is_said():
+    said: list[str] = []
+    text = "".join(random.Random(3).choices("abc", k=4000))
+    dev, model = "".join(random.Random(4).choices("abc", k=400)), tiny_lm()
+    with torch.no_grad():  # as good as it can be: letters at random
+        for weight in model.model.parameters():
+            weight.zero_()
+        model.model.head.output.bias[:4] = -9.0
+    ngram = KneserNey.fit([model.sides.tokenizer.encode(text)], len(model.sides.tokenizer), 3)
+    assert interpolate(model, ngram, [dev], said.append) is model
+    assert said[0].startswith("not interpolated with the 3-gram, which would gain little (ngram_weight 0.")
+    wanted = replace(model, recipe=model.recipe.model_copy(update={"ngram_weight": 0.2}))
+    assert interpolate(wanted, ngram, [dev], said.append).interpolation.weight == 0.2
+    alone = replace(model, recipe=model.recipe.model_copy(update={"ngram_weight": 0}))
+    assert interpolate(alone, ngram, [text], said.append) is alone
+    assert len(said) == 2

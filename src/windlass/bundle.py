@@ -6,6 +6,7 @@ baseline.json         the baseline to compare with, if there is one (see baselin
                       baseline_nearest.safetensors and baseline.safetensors instead
 bundle.json           format, version, and the checksums of the files above
 weights.safetensors   the weights, with their dev scores and a checksum
+ngram.safetensors     the n-gram model that a language model is interpolated with, if it is
 
 Format 1 stores weights in float32; format 2 stores matrices in 8 bits (see inference/quantise.py).
 """
@@ -33,6 +34,8 @@ from windlass.core.tensors import atomic_write, read_tensors, write_tensors
 from windlass.core.version import __version__
 from windlass.core.weights import set_weights, weights
 from windlass.data.sides import SideOptions, Sides
+from windlass.decoding.interpolation import FILE as NGRAM
+from windlass.decoding.interpolation import Interpolation
 from windlass.model import Model, build
 from windlass.nn.fast.int8 import dequantise, quantise
 from windlass.recipe import Recipe
@@ -62,6 +65,7 @@ class Bundle:
     model: Model
     scores: dict[str, float]
     int8: bool = False  # matrices are quantised to 8 bits, and search multiplies them so
+    interpolation: Interpolation | None = None  # of a language model with an n-gram model
 
     @property
     def task(self) -> Task:
@@ -94,6 +98,7 @@ class Bundle:
         """Write all files."""
         save_definition(folder, self.recipe, self.sides, INT8 if self.int8 else FLOAT32)
         save_weights(folder, self.model, self.scores, self.int8)
+        save_interpolation(folder, self.interpolation)
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> Bundle:
@@ -108,7 +113,31 @@ class Bundle:
         except (BundleError, RecipeError) as error:
             raise BundleError(f"{folder}: {error}") from None
         int8 = _json(folder, "bundle.json")["format"] == INT8
-        return cls(recipe, _with_copying(recipe, sides), model.to(device).eval(), scores, int8)
+        interpolation = _interpolation(folder)
+        if interpolation is not None and interpolation.ngram.vocabulary != len(sides.target):
+            raise BundleError(f"{folder / NGRAM}: belongs to another model: restore it")
+        return cls(recipe, _with_copying(recipe, sides), model.to(device).eval(), scores, int8, interpolation)
+
+
+def save_interpolation(folder: Path, interpolation: Interpolation | None) -> None:
+    """Write the n-gram model of a bundle, or remove that of before.
+
+    >>> save_interpolation(Path("/nowhere"), None)
+    """
+    if interpolation is not None:
+        save_checked(folder, NGRAM, interpolation.pack())
+    elif NGRAM in (sums := _checksums(folder)):
+        (folder / NGRAM).unlink(missing_ok=True)
+        _write_about(folder, _json(folder, "bundle.json") | {"sha256": {n: s for n, s in sums.items() if n != NGRAM}})
+
+
+def _interpolation(folder: Path) -> Interpolation | None:
+    """The n-gram model of a bundle, if it has one."""
+    if (folder / NGRAM).exists():
+        return Interpolation.load(folder / NGRAM)
+    if NGRAM in _checksums(folder):
+        raise BundleError(f"{folder / NGRAM}: no such file, and the model is interpolated with it: restore it")
+    return None
 
 
 def _with_copying(recipe: Recipe, sides: Sides) -> Sides:

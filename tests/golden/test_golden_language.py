@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from windlass.baseline.ngram import KneserNey
 from windlass.baseline.window import WindowModel
 from windlass.core.errors import DataError
 from windlass.core.marks import BOS
 from windlass.core.records import Memory
+from windlass.decoding.ngram import KneserNey
 from windlass.inference.dynamic import CHUNK, DECAY, dynamic_logprobs
 from windlass.inference.likelihood import logprobs, text_metrics, tiny_lm, token_logprobs
 from windlass.metrics.likelihood import likelihood
@@ -98,6 +98,10 @@ def test_kneser_ney_equals_brute_force_and_sums_to_one(order):
             assert found == pytest.approx([slow(list(history), w) for w in WORDS])
             assert sum(found) == pytest.approx(1)
             assert min(found) > 0
+            last = np.array([([2] * order + list(history))[-order:]])
+            after = np.exp(model.next_logprobs(last)[0])
+            assert list(after[list(WORDS)]) == pytest.approx(found)
+            assert after.sum() == pytest.approx(1)
 
 
 def test_kneser_ney_scores_a_text_as_it_does_its_tokens_one_by_one_and_survives_saving():

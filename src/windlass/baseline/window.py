@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from windlass.baseline.ngram import concatenate
+from windlass.decoding.ngram import concatenate
 from windlass.nn.fast.optimiser import without_compiler
 
 BATCH = 512

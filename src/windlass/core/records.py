@@ -238,6 +238,7 @@ class Member(NamedTuple):
     memory: Memory
     batch: Batch | None = None
     int8: bool = False  # whether the head multiplies in 8 bits
+    weight: float = 1.0  # of its probabilities in the mean
 
 
 @dataclass(frozen=True)

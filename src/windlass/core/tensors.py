@@ -62,9 +62,18 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, An
     ...     read_tensors(Path(folder) / "w.safetensors")
     ({'a': tensor([1., 1.])}, {'step': 3})
     """
+    atomic_write(path, pack_tensors(tensors, metadata))
+
+
+def pack_tensors(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> bytes:
+    """Return the content of the file that `write_tensors` writes.
+
+    >>> pack_tensors({"a": torch.ones(2)}, {}) == pack_tensors({"a": torch.ones(2)}, {})
+    True
+    """
     text = json.dumps(metadata, sort_keys=True)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    atomic_write(path, _ordered(save(copies, {"note": text, "sha256": _digest(copies, text)})))
+    return _ordered(save(copies, {"note": text, "sha256": _digest(copies, text)}))
 
 
 def _ordered(raw: bytes) -> bytes:

@@ -54,7 +54,7 @@ class _SearchState(Record):
 
 
 class Ensemble:
-    """One model, or the mean of the probabilities of several.
+    """One model, or the weighted mean of the probabilities of several.
 
     >>> from windlass.heads.recurrent import RecurrentDecoder
     >>> head = RecurrentDecoder(RecurrentDecoder.Options(size=8), vocabulary=10, memory_size=6, final_sizes=())
@@ -70,14 +70,16 @@ class Ensemble:
         # A head itself in training, or if it has no inference form.
         self.decoders: list[Decoder] = [
             (fast.inference(head, int8) if isinstance(head, fast.OffersInference) else None) or head
-            for head, _, _, int8 in members
+            for head, _, _, int8, _ in members
         ]
+        total = sum(member.weight for member in members)
+        self.log_weights = [math.log(member.weight / total) for member in members]
         # Whether the log probabilities are new tensors at every step, which the caller may overwrite.
         self.owns_output = all(getattr(decoder, "owns_output", False) for decoder in self.decoders)
 
     def most_steps(self, limits: Tensor) -> Tensor:
         """These limits (B,), or what the members can write, if that is less."""
-        for head, _, batch, _ in self.members:
+        for head, _, batch, _, _ in self.members:
             if isinstance(head, LimitsOutput) and (most := head.most_steps(batch)) is not None:
                 limits = torch.minimum(limits, torch.as_tensor(most, device=limits.device))
         return limits
@@ -98,8 +100,9 @@ class Ensemble:
         if len(outputs) == 1:
             logprobs, _, attention = outputs[0]
             return logprobs if self.owns_output else logprobs.clone(), state, attention
-        logprobs = torch.logsumexp(torch.stack([logp for logp, _, _ in outputs]), dim=0)
+        each = [logp + weight for (logp, _, _), weight in zip(outputs, self.log_weights, strict=True)]
+        logprobs = torch.logsumexp(torch.stack(each), dim=0)
         weights = [w for _, _, w in outputs if w is not None]
         same_shape = bool(weights) and all(w.shape == weights[0].shape for w in weights)
         attention = torch.stack(weights).mean(0) if same_shape else weights[0] if weights else None
-        return logprobs - math.log(len(outputs)), state, attention
+        return logprobs, state, attention

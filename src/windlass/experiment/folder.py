@@ -101,6 +101,8 @@ def open_folder(
         if recorded(about, "sha256", str, "restore it, or train with another --out") != sha256:
             raise TrainingError(f"{out}: the data changed since the run began: restore it or start a new run")
         save_definition(out, bundle.recipe, bundle.sides)
+        if isinstance(baseline, LanguageBaselines):  # its n-grams may be of another order now
+            baseline.save(out)
         return
     try:
         (out / "training").mkdir(parents=True)

@@ -12,7 +12,14 @@ from typing import Any
 
 from windlass.baseline import AnyBaseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
-from windlass.bundle import Bundle, check_device, load_definition, save_definition, save_weights
+from windlass.bundle import (
+    Bundle,
+    check_device,
+    load_definition,
+    save_definition,
+    save_interpolation,
+    save_weights,
+)
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
@@ -28,6 +35,7 @@ from windlass.experiment.cutoff import choose_cutoff
 from windlass.experiment.data import Data, without
 from windlass.experiment.folder import alone, check_folder, open_folder, recorded
 from windlass.experiment.frames import frames_as_before, with_frames
+from windlass.experiment.interpolation import interpolate
 from windlass.experiment.loaders import dev_loss, fit_sides, load_vectors, scaled_loader, training_loader
 from windlass.experiment.recognise import without_svm
 from windlass.experiment.whole_targets import describe_whole_targets
@@ -199,6 +207,8 @@ def _run(
     if bundle.task.language_model:
         train_texts, dev_texts = [e.target for e in data.train], [e.target for e in data.dev]
         saved = LanguageBaselines.load(out) if resume else None
+        if saved is not None and recipe.ngrams not in (None, saved.ngram.order):
+            saved = None
         baseline = saved or language_baselines(bundle, train_texts, dev_texts, observer.note)
     else:
         if isinstance(data.train, View) and len(data.train) > SAMPLE_SIZE:
@@ -250,6 +260,10 @@ def _run(
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model
     if (chosen := choose_cutoff(bundle, data.dev, metric, observer.note)) is not bundle:
         bundle = chosen
+        save_weights(out, bundle.model, bundle.scores)
+    if isinstance(baseline, LanguageBaselines):
+        bundle = interpolate(bundle, baseline.ngram, [e.target for e in data.dev], observer.note)
+        save_interpolation(out, bundle.interpolation)
         save_weights(out, bundle.model, bundle.scores)
     dev = evaluate([bundle], data.dev)
     if isinstance(baseline, LanguageBaselines):

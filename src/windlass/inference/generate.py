@@ -37,11 +37,12 @@ def generate(
         raise RecipeError("beam search has no use for a language model, which has no best text: use sample or greedy")
     tokenizer = bundles[0].sides.tokenizer
     ids = tokenizer.encode(prompt)
-    members = []
+    members: list[Member] = []
     for bundle in bundles:
         bundle.model.eval()
         batch = Batch({}, None, torch.tensor([0], device=bundle.device))
-        members.append(Member(bundle.model.head, bundle.encode(batch), batch, bundle.int8))
+        member = Member(bundle.model.head, bundle.encode(batch), batch, bundle.int8)
+        members += [member] if bundle.interpolation is None else bundle.interpolation.members(member)
     forbidden = (UNK, EOS) if endless else (UNK,)
     tokens = stream(members, SearchRequest(options, keys=torch.tensor([0]), forbidden=forbidden), ids)
     return _until((_piece(tokenizer, token, n == 0 and not ids) for n, token in enumerate(tokens)), stop)

@@ -144,9 +144,12 @@ def _network(options: dict[str, Any]) -> str:
 
 
 def _chosen(bundle: Bundle) -> list[str]:
-    """The cutoffs that training chose, by the names of their options."""
+    """The cutoffs that training chose, by the names of their options, and the n-gram model beside the network."""
     cutoffs = (part for part in bundle.model.modules() if isinstance(part, Cutoff) and part.choices)
-    return [f"{cutoff.option} {cutoff.value:g}" for cutoff in cutoffs]
+    found = [f"{cutoff.option} {cutoff.value:g}" for cutoff in cutoffs]
+    if (both := bundle.interpolation) is not None:
+        found.append(f"interpolated with a {both.ngram.name}, ngram_weight {both.weight:.2f}")
+    return found
 
 
 def _head(options: dict[str, Any]) -> str:

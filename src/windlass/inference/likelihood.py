@@ -46,7 +46,8 @@ def logprobs(bundles: Sequence[Bundle], ids: Sequence[int], rows: int = 1, dynam
     if not count:
         return torch.zeros(0, dtype=torch.float64)
     if dynamic is not None:
-        return _mean_probability(torch.stack([dynamic_logprobs(bundle, ids, dynamic) for bundle in bundles]))
+        each = [_interpolated(bundle, dynamic_logprobs(bundle, ids, dynamic), [ids]) for bundle in bundles]
+        return _mean_probability(torch.stack(each))
     rows = max(1, min(rows, count // (4 * BURN_IN)))
     width = -(-count // rows)
     starts = [max(0, row * width - (BURN_IN if row else 0)) for row in range(rows)]
@@ -61,8 +62,17 @@ def _ensemble_logprobs(bundles: Sequence[Bundle], sequences: Sequence[Sequence[i
     longest = max(map(len, sequences))
     values = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in sequences])
     mask = torch.arange(longest) < torch.tensor([len(ids) for ids in sequences])[:, None]
-    each = torch.stack([_force(bundle, values, mask) for bundle in bundles])  # (models, B, T)
-    return _mean_probability(each)
+    each = [_force(bundle, values, mask) for bundle in bundles]
+    each = [
+        logp.masked_scatter(mask, _interpolated(b, logp[mask], sequences))
+        for b, logp in zip(bundles, each, strict=True)
+    ]
+    return _mean_probability(torch.stack(each))  # of (models, B, T)
+
+
+def _interpolated(bundle: Bundle, logprobs: Tensor, sequences: Sequence[Sequence[int]]) -> Tensor:
+    """Log probabilities of all tokens of some sequences (N,), with those of the n-gram model, if there is one."""
+    return logprobs if bundle.interpolation is None else bundle.interpolation.mix(logprobs, sequences)
 
 
 def _mean_probability(each: Tensor) -> Tensor:

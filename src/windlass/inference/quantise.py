@@ -7,6 +7,8 @@ faster: by large matrices and in recurrent layers. Nothing is retrained. Measure
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windlass.bundle import Bundle, network
 from windlass.core.errors import WindlassError
 from windlass.core.weights import set_weights, weights
@@ -28,4 +30,4 @@ def quantise(bundle: Bundle) -> Bundle:
         raise WindlassError("this build of torch has no 8-bit products for this machine: use the model in float32")
     model = network(bundle.recipe, bundle.sides)
     set_weights(model, dequantise(quantise_tensors({n: t.cpu() for n, t in weights(bundle.model).items()})))
-    return Bundle(bundle.recipe, bundle.sides, model.eval(), {}, int8=True)
+    return replace(bundle, model=model.eval(), scores={}, int8=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -81,7 +81,12 @@ class Recipe(Options):
         None,
         ge=1,
         le=100,
-        description="language model: order of the n-gram baseline; default: 6 for characters, 3 for other tokens",
+        description="language model: order of the n-gram model; default: 6 for characters, 3 for other tokens",
+    )
+    ngram_weight: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
+        0,
+        description="language model: weight of the n-gram model that the network is interpolated with after training; "
+        "auto: the best on dev; 0: the network alone",
     )
     lead: int | None = Field(None, ge=1, description="summaries: words of the lead baseline; default: the task's")
     samples: int | None = Field(
@@ -121,8 +126,8 @@ class Recipe(Options):
             yield Equal(("source", "target"), "vocabulary: joint needs source and target options that are the same")
         if self.lead is not None:
             yield Needs("task lead", f"lead: {self.lead} is for summaries: leave it out, or set task: summarise")
-        for name in ("ngrams", "samples"):
-            if (value := getattr(self, name)) is not None:
+        for name in ("ngrams", "ngram_weight", "samples"):
+            if value := getattr(self, name):
                 yield Needs("source nothing", f"{name}: {value} is for a language model: leave it out, or set task: lm")
         if self.choose_by == ALIGNMENT_ERROR:
             mend = f"choose_by: {ALIGNMENT_ERROR} needs gold links (data.alignment) and a decoder with attention"

@@ -1,4 +1,4 @@
-"""An interpolated Kneser-Ney n-gram model: the language model to beat.
+"""An interpolated Kneser-Ney n-gram model, and what a search sees of it.
 
     p_n(w | h) = max(c(h w) - D, 0) / c(h)  +  D t(h) / c(h) * p_{n-1}(w | h')          (Kneser and Ney 1995)
 
@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from windlass.core.marks import BOS, PAD
+from windlass.core.records import Batch, Memory, Record
 
 Ints = NDArray[np.int64]
 UNUSED = (PAD, BOS)  # ids that no text contains
@@ -86,25 +91,57 @@ class KneserNey:
             counts.append(np.bincount(ends, minlength=len(keys[k - 1])).astype(np.int64))
         return cls(vocabulary, tuple(keys), tuple(counts), tuple(map(_discount, counts)))
 
+    @cached_property
+    def _histories(self) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]:
+        """By order: c(h) and t(h) of every history."""
+        histories = tuple(keys // self.vocabulary for keys in self.keys)
+        return tuple(
+            (np.bincount(h, counts).astype(np.float64), np.bincount(h, counts > 0).astype(np.float64))
+            for h, counts in zip(histories, self.counts, strict=True)
+        )
+
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """Return the log probabilities of all tokens, sequence by sequence."""
         ids, places = concatenate(sequences, self.order)
         p = np.full(len(places), 1 / (self.vocabulary - len(UNUSED)))
         number = np.zeros(len(ids), dtype=np.int64)  # of the n-gram that ends at each position; -1: unseen
-        for keys, counts, discount in zip(self.keys, self.counts, self.discounts, strict=True):
+        for keys, counts, discount, (total, kinds) in zip(
+            self.keys, self.counts, self.discounts, self._histories, strict=True
+        ):
             history = _shift(number)
             number = _find(keys, np.where(history < 0, -1, history * self.vocabulary + ids))
             at, of = number[places], history[places]
-            histories = keys // self.vocabulary
-            size = int(histories.max()) + 1
-            total = np.bincount(histories, weights=counts, minlength=size)
-            kinds = np.bincount(histories, weights=counts > 0, minlength=size)
-            known = (of >= 0) & (of < size)
+            known = (of >= 0) & (of < len(total))
             known[known] = total[of[known]] > 0
             count = np.where(at >= 0, counts[np.maximum(at, 0)], 0)[known]
             c, t = total[of[known]], kinds[of[known]]
             p[known] = np.maximum(count - discount, 0) / c + discount * t / c * p[known]
         found: NDArray[np.float64] = np.log(p)
+        return found
+
+    def next_logprobs(self, last: Ints) -> NDArray[np.float64]:
+        """Return the log probabilities of all tokens (N, V) after the last tokens (N, order) of some texts.
+
+        >>> model = KneserNey.fit([[4, 5, 4, 5, 4, 4]], vocabulary=6, order=2)
+        >>> after = model.next_logprobs(np.array([[BOS, 4]]))[0]
+        >>> bool(np.isclose(after[5], model.logprobs([[4, 5]])[1]))
+        True
+        """
+        size = self.vocabulary
+        p = np.full((len(last), size), 1 / (size - len(UNUSED)))
+        p[:, UNUSED] = 0
+        number = np.zeros(last.shape, dtype=np.int64)
+        for keys, counts, discount in zip(self.keys, self.counts, self.discounts, strict=True):
+            for row, history in enumerate(number[:, -1]):
+                first, end = np.searchsorted(keys, (history * size, (history + 1) * size)) if history >= 0 else (0, 0)
+                count = counts[first:end]
+                if total := count.sum():
+                    p[row] *= discount * (count > 0).sum() / total
+                    p[row, keys[first:end] - history * size] += np.maximum(count - discount, 0) / total
+            before = np.concatenate([number[:, :1], number[:, :-1]], axis=1)
+            number = _find(keys, np.where(before < 0, -1, before * size + last))
+        with np.errstate(divide="ignore"):
+            found: NDArray[np.float64] = np.log(p)
         return found
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -131,6 +168,43 @@ class KneserNey:
         if not all(0 <= d < 1 for d in discounts) or any(int(c.sum()) < 1 for c in counts):
             raise ValueError("its counts and discounts are not probabilities")
         return cls(vocabulary, keys, counts, discounts)
+
+
+@dataclass(frozen=True)
+class LastTokens(Record):
+    """The state of an n-gram model in a search.
+
+    >>> LastTokens(torch.tensor([[2, 2], [2, 5]])).select(torch.tensor([1])).tokens.tolist()
+    [[2, 5]]
+    """
+
+    tokens: Tensor  # (N, order)
+
+
+@final
+class NgramDecoder:
+    """An n-gram model as a decoder of a search.
+
+    >>> decoder = NgramDecoder(KneserNey.fit([[4, 5, 4, 5, 4, 4]], vocabulary=6, order=2))
+    >>> source, state = decoder.begin(Memory.empty(1))
+    >>> logprobs, state, weights = decoder.step(torch.tensor([BOS]), state, source)
+    >>> logprobs.shape, weights
+    (torch.Size([1, 6]), None)
+    """
+
+    def __init__(self, model: KneserNey):
+        self.model = model
+
+    def begin(self, memory: Memory, batch: Batch | None = None) -> tuple[Memory, LastTokens]:
+        """The start marks of every row."""
+        rows, device = memory.mask.size(0), memory.mask.device
+        return memory, LastTokens(torch.full((rows, self.model.order), BOS, device=device))
+
+    def step(self, tokens: Tensor, state: LastTokens, source: Memory) -> tuple[Tensor, LastTokens, None]:
+        """Return the log probabilities (N, V) after tokens (N,), and the new state."""
+        last = torch.cat([state.tokens[:, 1:], tokens[:, None]], dim=1)
+        logprobs = torch.from_numpy(self.model.next_logprobs(last.cpu().numpy()))
+        return logprobs.to(tokens.device, torch.get_default_dtype()), LastTokens(last), None
 
 
 def _shift(numbers: Ints) -> Ints:
