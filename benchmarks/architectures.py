@@ -182,7 +182,7 @@ def files(task: str, language: str, runs: Path) -> dict[str, Any]:
     """The data of a task, and what is set over its recipe for all architectures alike."""
     if task == "lm":
         train, dev, _ = cut("shakespeare", runs)
-        return {"data": {"train": [str(train)], "dev": str(dev)}}
+        return {"data": {"train": [str(train)], "dev": str(dev)}, "ngram_weight": 0}  # the networks alone
     if task == "translate":
         return {"data": {"train": [pair("train")], "dev": pair("val")}}
     root = data("g2p/sigmorphon2020")

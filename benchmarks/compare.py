@@ -23,7 +23,7 @@ from windlass.comparing.candidates import Candidate, assign_groups
 from windlass.comparing.compare import run_all
 from windlass.recipe import compose, override, setting
 
-SHORTER = {"tag": ["train.epochs=3"], "lm": ["train.epochs=2", "model.decoder.size=256"]}
+SHORTER = {"tag": ["train.epochs=3"], "lm": ["train.epochs=2", "model.decoder.size=256", "ngram_weight=0"]}
 CELLS: dict[str, Any] = {"gru": {"kind": "gru", "reset": "after"}, "lstm": "lstm", "rnn": "rnn"}
 
 

@@ -7,6 +7,8 @@
     python benchmarks/lm.py --runs runs/two --texts shakespeare --also runs/lm/shakespeare-1 [--test]   two as one
     python benchmarks/lm.py --runs runs/lm --texts shakespeare --dynamic 0.0001 0.0003 --test   also dynamic evaluation
 
+Models are interpolated with an n-gram model; --set ngram_weight=0 trains the network alone.
+
 Splits are contiguous, train, dev and test in the order of the text: tinyshakespeare 90/5/5, War and Peace 80/10/10 of
 its characters. Dev chooses; every token is scored once, with the state carried on from the first to the last. The
 number of epochs is set so that the run, and with it the fall of the learning rate, ends within --minutes. The rate of
@@ -48,6 +50,7 @@ TEXTS: dict[str, tuple[str, tuple[float, float], tuple[str, ...]]] = {
             "train.optimiser={kind: adamw, lr: 0.002, weight_decay: 0.1}",
             "train.batch_tokens=1024",
             "train.epochs=17",
+            "ngrams=8",
         ),
     ),
     "warpeace": ("lm/warpeace/warpeace.txt.gz", (0.80, 0.90), ("model.decoder.dropout=0.1",)),
@@ -117,6 +120,8 @@ def train(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "dev": outcome.dev.metrics,
         "baseline": {outcome.baseline.name: outcome.baseline_metrics},
+        "dev_network": outcome.fit.best,
+        "ngram_weight": both.weight if (both := outcome.bundle.interpolation) else 0,
         "epochs": outcome.fit.epochs,
         "training_minutes": round(outcome.fit.seconds / 60, 2),
         "settings": [*TEXTS[name][2], *options.settings],
