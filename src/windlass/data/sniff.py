@@ -53,6 +53,7 @@ _NEVER_DATA = frozenset((*PHONEME_NAMES, "headword", "orthography"))  # one of t
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # or three decimals
 
 
 def plain_name(name: str) -> str:
@@ -71,6 +72,15 @@ def is_number(cell: str) -> bool:
     (True, False)
     """
     return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def two_readings(cell: str) -> str | None:
+    """The two numbers that a cell may be, if its comma may mark thousands or decimals.
+
+    >>> two_readings("1,234"), two_readings("0,234")
+    ('1234 or 1.234', None)
+    """
+    return f"{cell.replace(',', '')} or {cell.replace(',', '.')}" if _THOUSANDS.fullmatch(cell) else None
 
 
 def split_rows(lines: Sequence[str], separator: str, quoted: bool | None = None) -> Iterator[list[str]]:
