@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from windlass.core.errors import DataError
 from windlass.data.sniff import is_number, two_readings
@@ -80,6 +80,15 @@ def group(columns: Sequence[tuple[int, str | None]]) -> str:
         else:
             runs.append([number])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def by_names(columns: Iterable[int | str], names: Sequence[str] | None) -> list[str]:
+    """The columns that are chosen by name, of a table of some names.
+
+    >>> by_names(["word", 2, "a,b"], ["a", "b"])
+    ['word', 'a', 'b']
+    """
+    return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
 
 
 def spread(groups: Mapping[str, Sequence[int | str]]) -> dict[str, int | str]:
