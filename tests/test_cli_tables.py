@@ -104,6 +104,30 @@ def test_lines_in_quotes_are_text_and_told(folder):
         assert json.loads(ran.out.splitlines()[0])["input"] == ROWS[0][0]
 
 
+@pytest.mark.parametrize("title", ["Reviews, 2021;;", "Reviews;;\n;;\nof things;;"])
+def test_a_title_above_the_header_on_stdin_is_no_input(folder, title):
+    rows = (folder / "reviews.csv").read_text()
+    expected = windlass("predict", folder / "model", folder / "reviews.csv").out
+    ran = windlass("predict", folder / "model", stdin=f"{title}\n{rows}".encode())
+    line = 2 + title.count("\n")
+    told = f"stdin: line 1 is a title; the names of the columns are in line {line}: id, review, as written, opinion"
+    assert (ran.out, told in ran.err) == (expected, True)
+    tabs = f"{title}\n{rows}".replace(";", "\t").encode()
+    assert windlass("predict", folder / "model", stdin=tabs).out == expected
+    plain = f"A title\n{rows}".encode()
+    assert windlass("predict", folder / "model", "--source", "review, as written", stdin=plain).out == expected
+
+
+def test_a_title_that_may_be_an_input_is_one_and_told(folder):
+    rows = (folder / "reviews.csv").read_text()
+    ran = windlass("predict", folder / "model", stdin=f"A title\n{rows}".encode())
+    assert ran.out.splitlines()[1:] == windlass("predict", folder / "model", folder / "reviews.csv").out.splitlines()
+    assert "the names of the columns are in line 2: id, review, as written, opinion; what is above it was" in ran.err
+    texts = b"the film was dull\nit was review, as written; so it was\n"
+    ran = windlass("predict", folder / "model", stdin=texts)
+    assert (len(ran.out.splitlines()), "names of the columns" in ran.err) == (2, False)
+
+
 def test_evaluate_reads_stdin(folder):
     a, b = (
         json.loads(

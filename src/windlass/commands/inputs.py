@@ -198,6 +198,16 @@ def read_inputs(
                 note(f"{file}: every line is in quotes, which are read as text; without them: {WITHOUT_QUOTES}")
     where, folder = ("stdin", Path()) if file == STDIN else (file, Path(file).parent)
     longest = options.max_length if side.textual else None
+    for line, text in numbered:
+        if undecoded(text):
+            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown; {NAME_ENCODING}")
+            text = repaired(text)
+        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
+        if side.texts > 1 and text and text.count("\t") != 1:
+            told = f"a pair is two texts separated by one tab, not {text[:60]!r}"
+            yield Input(line, text, "", f"{where}:{line}: {told}")
+        else:
+            yield _input(line, text, side.from_line, side, folder, where)
     for line, cells in rows or ():
         if wrong := _wrong(cells, wanted):
             yield Input(line, "", "", f"{where}:{line}: {wrong}")
@@ -205,16 +215,6 @@ def read_inputs(
         found = {} if isinstance(cells, Finding) else cells  # a blank line
         texts = [_cut(f"{where}:{line}", _plain(found.get(part)), longest, note) for part in wanted]
         yield _input(line, texts[0] if len(texts) == 1 else tuple(texts), side.read, side, folder, where)
-    for line, text in numbered:
-        if undecoded(text):
-            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown; {NAME_ENCODING}")
-            text = repaired(text)
-        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
-        if side.texts > 1 and text and text.count("\t") != 1:
-            wrong = f"a pair is two texts separated by one tab, not {text[:60]!r}"
-            yield Input(line, text, "", f"{where}:{line}: {wrong}")
-        else:
-            yield _input(line, text, side.from_line, side, folder, where)
 
 
 def _wrong(cells: dict[str, object] | Finding, wanted: Mapping[str, Column]) -> str | None:
