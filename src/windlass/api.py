@@ -38,6 +38,7 @@ from windlass.experiment.data import (
     prepare_sources,
     read_data,
     read_for_model,
+    read_to_finetune,
     sides_of,
     with_columns,
 )
@@ -370,7 +371,7 @@ def fit(
     data: Data
     if frame is None:
         composed = with_columns(composed, columns)
-        data = read_data(composed)
+        data = read_data(composed) if base is None else read_to_finetune(composed)
     else:
         composed = choose_columns(with_columns(composed, columns, frame), frame)
         data = as_data(frame, dev, composed)
