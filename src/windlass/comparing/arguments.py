@@ -18,7 +18,7 @@ from windlass.comparing.candidates import (
 )
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.data.frames import Frame, as_frame
-from windlass.experiment.arguments import Rows
+from windlass.experiment.arguments import Rows, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -69,6 +69,9 @@ def from_python(
         raise TypeError("give train and dev both as files, or neither")
     variations = _variations(vary)
     own = [override(name, value) for name, value in settings.items()]
+    if frame is not None:
+        varied = [override(key, values[0]) for keys, values in variations for key in keys]
+        check_in_memory([*own, *varied])
     over: dict[str, Any] = dict(columns) if frame is None else {"train": [], "dev": None}
     if isinstance(train, str | Path):
         data.append(str(train))
@@ -77,7 +80,6 @@ def from_python(
     if isinstance(dev, str | Path):
         over["dev"] = str(dev)
     if frame is not None and task is None and not files:
-        varied = [override(key, values[0]) for keys, values in variations for key in keys]
         task = recognise_frame(frame, dict(columns), [*own, *varied], note)
     texts = frame is not None and all(len(row) == 1 for row in frame.rows)
     tests = _tests(test, texts)
