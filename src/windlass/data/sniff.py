@@ -179,13 +179,20 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
         return None  # one of the labels
     for cell, below in zip(cells, columns, strict=True) if all(len(cell.split()) < 3 for cell in named) else ():
         texts = len(below) >= 20 and len(set(below)) > len(below) / 2  # PRON is a tag too
-        if texts and plain_name(cell) in _NEVER_DATA and cell not in below:
+        if plain_name(cell) in _NEVER_DATA and cell not in below and (texts or _apart(cell, below)):
             return f"{cell} is the name of a column"
     for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
         below = [text for text in below if text]
         if cell and len(below) >= 5 and (why := _unlike(cell, below)):
             return f"column {place} holds {why} below"
     return None
+
+
+def _apart(name: str, below: Sequence[str]) -> bool:
+    """Whether no cell below may be a tag, as PRON is one: ASCII, with a capital if the name has one."""
+    filled = [text for text in below if text]
+    capital = name != name.lower()
+    return len(filled) >= 5 and not any(text.isascii() and (not capital or text != text.lower()) for text in filled)
 
 
 def _unlike(cell: str, below: Sequence[str]) -> str | None:
