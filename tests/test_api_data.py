@@ -272,6 +272,31 @@ def test_columns_with_integers_for_names_are_chosen_by_name_and_told(tmp_path, c
     assert other.evaluate(frame).metrics == model.evaluate(frame, source=1, target=2).metrics
 
 
+def test_settings_choose_columns_with_integers_for_names_as_keywords_do(capsys):
+    frame = pd.DataFrame([(n, f"{text} {n}", label) for n, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))])
+    settings = SMALL | {"train.epochs": 1, "data.source": 1, "data.target": 2}
+    windlass.fit(frame, frame, settings=settings)
+    assert "columns by name: source 1, target 2" in "".join(capsys.readouterr())
+    vary = {"data.source": [1], "model.encoder.cell": ["gru"]}
+    small = {"model.encoder.size": 8, "train.epochs": 1, "train.threads": 1}
+    windlass.compare(frame, dev=frame, vary=vary, settings=small | {"data.target": 2}, task="classify", seeds=1)
+    assert "columns by name: source 1, target 2" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("name", [1, 0])
+def test_an_integer_among_names_is_a_name_and_is_remembered(tmp_path, name):
+    rows = [(f"{text} {n}", label, n) for n, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))]
+    frame = pd.DataFrame(rows, columns=["text", name, "n"])
+    small = SMALL | {"train.epochs": 1}
+    one = windlass.fit(frame, frame, source="text", target=name, settings=small, quiet=True)
+    other = windlass.fit(frame, frame, settings=small | {"data.source": "text", "data.target": name}, quiet=True)
+    one.save(tmp_path / "model")
+    again = windlass.load(tmp_path / "model")
+    expected = one.evaluate(frame, source="text", target=name).metrics
+    for model in (one, other, again):
+        assert model.evaluate(frame[["n", name, "text"]]).metrics == expected
+
+
 def test_a_large_part_that_is_held_out_is_told(capsys):
     pairs = [("ab ba", "x"), ("ba ba", "y")] * 8
     for more, told in (({}, True), ({"dev": pairs}, False), ({"settings": {"data.dev_fraction": 0.5}}, False)):

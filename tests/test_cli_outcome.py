@@ -13,6 +13,7 @@ from command import TINY, refused, windlass
 from windlass import load
 from windlass.bundle import load_definition
 from windlass.commands.outcome import like
+from windlass.metrics.edit import edit_distance
 
 ONE = [*TINY, "--epochs", "1"]
 SMALL = [
@@ -218,6 +219,12 @@ def test_phonemes_without_spaces_are_written_letter_by_letter_and_words_if_asked
     assert done.err.index(adapted) < done.err.index("an epoch of")
     assert told not in done.err
     assert "ɛ" in load_definition(tmp_path / "m")[1].tokenizer.symbols
+    one = tmp_path / "one.tsv"
+    one.write_text("bem\t/bɛmː/\n")
+    found = json.loads(windlass("evaluate", tmp_path / "m", one, "--json").out)
+    output = windlass("predict", tmp_path / "m", one).out.strip()
+    assert found["metrics"]["per"] == pytest.approx(100 * edit_distance(output, "/bɛmː/") / 6, abs=0.01)
+    assert found["baseline"]["per"] < found["baseline"]["wer"] == 100.0
     asked = [*SMALL, "--set", "target.tokens=words"]
     done = windlass("train", path, "--task", "pronounce", "--out", tmp_path / "n", *asked)
     assert done.err.index(told) < done.err.index("an epoch of")

@@ -66,6 +66,68 @@ def test_a_csv_with_tabs_has_quotes_on_stdin_too(folder):
     assert windlass("predict", folder / "model", "--format", "csv", stdin=whole.encode()).out == expected
 
 
+def test_quotes_around_every_cell_are_taken_off_on_stdin_too(folder):
+    rows = "".join(f'"{text}"\t"{label}"\n' for text, label in ROWS)
+    expected = windlass("predict", folder / "model", folder / "reviews.csv").out
+    for name in ("quoted.tsv", "quoted.txt"):
+        (folder / name).write_text(rows)
+        assert windlass("predict", folder / "model", folder / name, "--source", "1").out == expected
+    headed = f'"review, as written"\t"opinion"\n{rows}'
+    for whole in (rows, headed):
+        ran = windlass("predict", folder / "model", "--json", stdin=whole.encode())
+        assert [json.loads(line)["input"] for line in ran.out.splitlines()] == [text for text, _ in ROWS]
+        assert "stdin: every cell of the first line is in quotes, which are taken off; else: --format tsv" in ran.err
+    kept = windlass(
+        "predict", folder / "model", "--json", "--format", "tsv", "--source", "1", stdin=rows.encode()
+    ).out.splitlines()
+    assert json.loads(kept[0])["input"] == f'"{ROWS[0][0]}"'
+
+
+def test_quotes_on_stdin_are_text_from_the_first_row_on_that_has_others(folder):
+    rows = b'"it ""was"" so"\t3\n\nit was\tx\n"it was"\ty\n"it is"\t"y"\n'
+    ran = windlass("predict", folder / "model", "--source", "1", "--json", stdin=rows)
+    told = 'it "was" so||it was|"it was"|"it is"'
+    assert "|".join(json.loads(line)["input"] for line in ran.out.splitlines()) == told
+    assert "stdin:4: not every cell is in quotes, which are text from here on" in ran.err
+
+
+def test_lines_in_quotes_are_text_and_told(folder):
+    lines = "".join(f'"{text}"\n' for text, _ in ROWS)
+    (folder / "quoted lines.txt").write_text(lines)
+    for argument, what in (("-", "the first line"), (folder / "quoted lines.txt", "every line")):
+        ran = windlass("predict", folder / "model", argument, "--json", stdin=lines.encode())
+        assert json.loads(ran.out.splitlines()[0])["input"] == f'"{ROWS[0][0]}"'
+        told = f"{what} is in quotes, which are read as text; without them: "
+        assert told in ran.err
+        how = ran.err.partition(told)[2].split()
+        ran = windlass("predict", folder / "model", argument, "--json", *how[:4], stdin=lines.encode())
+        assert json.loads(ran.out.splitlines()[0])["input"] == ROWS[0][0]
+
+
+@pytest.mark.parametrize("title", ["Reviews, 2021;;", "Reviews;;\n;;\nof things;;"])
+def test_a_title_above_the_header_on_stdin_is_no_input(folder, title):
+    rows = (folder / "reviews.csv").read_text()
+    expected = windlass("predict", folder / "model", folder / "reviews.csv").out
+    ran = windlass("predict", folder / "model", stdin=f"{title}\n{rows}".encode())
+    line = 2 + title.count("\n")
+    told = f"stdin: line 1 is a title; the names of the columns are in line {line}: id, review, as written, opinion"
+    assert (ran.out, told in ran.err) == (expected, True)
+    tabs = f"{title}\n{rows}".replace(";", "\t").encode()
+    assert windlass("predict", folder / "model", stdin=tabs).out == expected
+    plain = f"A title\n{rows}".encode()
+    assert windlass("predict", folder / "model", "--source", "review, as written", stdin=plain).out == expected
+
+
+def test_a_title_that_may_be_an_input_is_one_and_told(folder):
+    rows = (folder / "reviews.csv").read_text()
+    ran = windlass("predict", folder / "model", stdin=f"A title\n{rows}".encode())
+    assert ran.out.splitlines()[1:] == windlass("predict", folder / "model", folder / "reviews.csv").out.splitlines()
+    assert "the names of the columns are in line 2: id, review, as written, opinion; what is above it was" in ran.err
+    texts = b"the film was dull\nit was review, as written; so it was\n"
+    ran = windlass("predict", folder / "model", stdin=texts)
+    assert (len(ran.out.splitlines()), "names of the columns" in ran.err) == (2, False)
+
+
 def test_evaluate_reads_stdin(folder):
     a, b = (
         json.loads(

@@ -16,6 +16,7 @@ import torch
 import yaml
 
 from command import TINY, refused, windlass
+from windlass.api import fit
 from windlass.bundle import load_definition, load_weights
 from windlass.core.errors import DataError, RecipeError
 from windlass.experiment.recognise import compose_for
@@ -153,6 +154,14 @@ def test_data_that_cannot_be_used_is_told_in_one_line(tmp_path, content, said):
     (tmp_path / "data.tsv").write_bytes(content)
     assert said in refused("train", tmp_path / "data.tsv", "--out", tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+def test_a_form_that_the_model_does_not_read_advises_what_can_be_done(tiny_model, tmp_path):
+    (tmp_path / "a.conllu").write_text("1\tGo\t_\tVERB\n")
+    mend = "a task that tags, and this model predicts text: give it a table, or train a new model"
+    assert refused("train", tmp_path / "a.conllu", "--from", tiny_model, "--out", tmp_path / "m").endswith(mend)
+    with pytest.raises(DataError, match=mend):
+        fit(tmp_path / "a.conllu", base=tiny_model, quiet=True)
 
 
 def test_other_calls_that_cannot_be_meant_are_refused(tiny_model, tiny_data, tmp_path):

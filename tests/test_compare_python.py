@@ -94,6 +94,8 @@ def test_test_data_may_be_in_memory(tmp_path: Path):
         ({"test": FRAME.drop(columns="category")}, "test: no column is called 'category'"),
         ({"test": ["a.csv", "b.csv"]}, "2 test files for 0 recipes"),
         ({"jobs": 2}, "data in memory need jobs=1"),
+        ({"settings": {**SMALL, "data.train": ["a.tsv"]}}, "data.train is of files and has no use with data in memory"),
+        ({"vary": {"data.header": [True, False]}}, "data.header is of files and has no use with data in memory"),
         ({"vary": {3: [4]}}, "3: unknown key"),
         ({"target": "moood"}, "no column is called 'moood'"),
     ],

@@ -24,7 +24,7 @@ from windlass.data.readers import in_its_encoding
 from windlass.data.sides import CellError
 from windlass.decoding.options import Beam, Sample, SearchOptions
 from windlass.experiment.adapt import adapt
-from windlass.experiment.arguments import Column, Rows, as_path, check_in_memory
+from windlass.experiment.arguments import Column, Rows, as_path, by_names_of, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -38,6 +38,7 @@ from windlass.experiment.data import (
     prepare_sources,
     read_data,
     read_for_model,
+    read_to_finetune,
     sides_of,
     with_columns,
 )
@@ -356,6 +357,7 @@ def fit(
         )
     if frame is not None:
         check_in_memory(own)
+        own = by_names_of(frame, own)
     if base is not None:
         composed = recompose_for(base.bundle.recipe, [files, {"data": named}, *own], observer.note, frame)
     elif frame is None:
@@ -370,7 +372,7 @@ def fit(
     data: Data
     if frame is None:
         composed = with_columns(composed, columns)
-        data = read_data(composed)
+        data = read_data(composed) if base is None else read_to_finetune(composed)
     else:
         composed = choose_columns(with_columns(composed, columns, frame), frame)
         data = as_data(frame, dev, composed)

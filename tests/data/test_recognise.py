@@ -521,6 +521,24 @@ def test_a_tag_that_is_also_a_name_of_columns_is_no_header(tmp_path: Path) -> No
     assert len(read(path).examples) == 27
 
 
+@pytest.mark.parametrize("name", ["PRON", "Pron", "IPA"])
+@pytest.mark.parametrize("sound", ["kæs{}", "kas{}", "k a s {}"])
+def test_a_name_that_is_also_a_tag_makes_a_header_where_no_cell_may_be_a_tag(
+    tmp_path: Path, name: str, sound: str
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(f"Lekseem\t{name}\n" + "".join(f"kas{c}\t{sound.format(c)}\n" for c in "aeiou"))
+    result = read(path)
+    assert (len(result.examples), any(f"{name} is the name of a column" in note for note in result.notes)) == (5, True)
+
+
+@pytest.mark.parametrize("tags", ["NOUN", "NOUN-sg", "Noun"])
+def test_a_tag_in_a_small_table_is_no_header(tmp_path: Path, tags: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("we\tPRON\n" + "".join(f"{c}at\t{tags}\n" for c in "bcfhmr"))
+    assert len(read(path).examples) == 7
+
+
 def test_short_first_rows_of_a_sorted_file_are_no_header(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(table([("Go", "Geh"), ("Hi", "Hallo"), *((a, a[::-1]) for a, _ in reviews())]))

@@ -13,9 +13,12 @@ from windlass.core.records import Hypothesis, Places
 from windlass.data.cutting import cut as cut_words
 from windlass.data.encoded import Encoded, EncodedStore
 from windlass.data.examples import Example, Place, frozen
+from windlass.data.readers import DataOptions, read
+from windlass.data.recognise_file import recognise_file
 from windlass.data.sides import SOURCES, TARGETS, CellError, SideOptions, Sides
 from windlass.data.sides.labels import LabelOptions, LabelTarget
 from windlass.data.sides.number import NumberOptions, NumberTarget
+from windlass.data.sides.numbers import NumbersOptions, NumbersSource
 from windlass.data.sides.tags import TagsOptions, TagsTarget
 from windlass.data.sides.text import TextSource, TextTarget
 from windlass.data.sides.words import WordsOptions, WordsSource
@@ -343,3 +346,40 @@ def test_a_decimal_comma_is_a_point(cell, read):
 def test_a_comma_that_may_mark_thousands_is_refused(cell, said):
     with pytest.raises(CellError, match=said):
         NumberTarget.read(NumberOptions(), cell)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("0.5 1,101 2", "'1,101' may be 1101 or 1.101: write it with a point or without a comma"),
+        ("0.5, 1,101, 2", "'1,101' may be 1101 or 1.101"),
+        ("0.5 1,234,567 2", "'1,234,567' may be 1234567 or several numbers"),
+        ("0,5 1,5", "'0,5' may be 0.5 or 0 and 5: write it with a point, or with a space"),
+    ],
+)
+def test_a_comma_in_a_vector_that_has_two_readings_is_refused(cell, said):
+    with pytest.raises(CellError, match=said):
+        NumbersSource.read(NumbersOptions(), cell)
+
+
+@pytest.mark.parametrize("cell", ["0.5 1 2", "0.5, 1, 2", "0.5,1,2", "0.5, 1,2", "0.5,1 2", "[0.5, 1, 2]"])
+def test_spaces_and_commas_separate_the_numbers_of_a_vector(cell):
+    assert NumbersSource.read(NumbersOptions(), cell) == (0.5, 1, 2)
+
+
+@pytest.mark.parametrize("second", ["1,101", "1,409"])
+def test_a_comma_that_may_mark_thousands_is_refused_in_columns_that_are_a_vector(tmp_path, second):
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"0,{n};1.{n};{'ab'[n % 2]}\n" for n in range(10, 40)) + f"0,5;{second};a\n")
+    found = recognise_file(path, DataOptions())
+    assert (found.task, found.data) == ("classify-numbers", {"source": "1-2", "target": 3})
+    result = read(path, DataOptions(source="1-2", target=3), SideOptions(source="numbers", target="label"))
+    assert result.examples[0].source == (0.1, 1.1)
+    told = f"{second!r} may be {second.replace(',', '')} or {second.replace(',', '.')}"
+    assert [finding.what[: len(told)] for finding in result.findings] == [told]
+
+
+def test_columns_whose_commas_may_all_mark_thousands_are_still_numbers(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{n % 7};1,{n}0;{'ab'[n % 2]}\n" for n in range(10, 40)))
+    assert recognise_file(path, DataOptions()).task == "classify-numbers"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -11,26 +11,24 @@ from typing import Any, NamedTuple, TypeVar
 
 from windlass.bundle import Bundle
 from windlass.commands.shared import data_options
+from windlass.commands.stdin import WITHOUT_QUOTES, Note, from_stdin
 from windlass.core.errors import DataError, nearest
 from windlass.data import folders, tables
-from windlass.data.column_groups import columns_of
-from windlass.data.delimited import Numbered, delimited
+from windlass.data.column_groups import by_names, columns_of
+from windlass.data.delimited import Numbered
 from windlass.data.examples import Value
 from windlass.data.files import NAME_ENCODING, STDIN, is_empty, lines, repaired, stdin_lines, suffix, undecoded
 from windlass.data.findings import Finding, Findings
-from windlass.data.keyed import of_objects
-from windlass.data.objects import first_object, objects
 from windlass.data.readers import DataOptions, in_its_encoding
 from windlass.data.sheets import MISSING, Column, Given, Sheet
 from windlass.data.sides import CellError, SourceSide
-from windlass.data.sniff import SAMPLE, SEPARATORS, find_separator, split_rows
+from windlass.data.sniff import SAMPLE, find_separator, in_quotes
 
 PORTION = 1000
 """Most inputs that are predicted at once."""
 FILES = 64
 """The same of inputs that are files, which take longer."""
 
-Note = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -187,7 +185,7 @@ def read_inputs(
     numbered: Numbered = iter(())
     if file == STDIN and options.format not in ("parquet", "labelled"):
         given = stdin or stdin_lines(options.encoding, other, note)
-        numbered, rows = _from_stdin(given, options, wanted, asked, note)
+        numbered, rows = from_stdin(given, options, wanted, asked, note)
     elif is_empty(file):
         note(f"{file}: the file is empty: there is nothing to predict")
     else:
@@ -196,8 +194,20 @@ def read_inputs(
             rows = _from_table(file, options, wanted, asked, note)
         else:
             numbered = lines(file, Findings(), options.encoding)
+            if in_quotes([[text] for text in _sample(file, options)])[1]:
+                note(f"{file}: every line is in quotes, which are read as text; without them: {WITHOUT_QUOTES}")
     where, folder = ("stdin", Path()) if file == STDIN else (file, Path(file).parent)
     longest = options.max_length if side.textual else None
+    for line, text in numbered:
+        if undecoded(text):
+            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown; {NAME_ENCODING}")
+            text = repaired(text)
+        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
+        if side.texts > 1 and text and text.count("\t") != 1:
+            told = f"a pair is two texts separated by one tab, not {text[:60]!r}"
+            yield Input(line, text, "", f"{where}:{line}: {told}")
+        else:
+            yield _input(line, text, side.from_line, side, folder, where)
     for line, cells in rows or ():
         if wrong := _wrong(cells, wanted):
             yield Input(line, "", "", f"{where}:{line}: {wrong}")
@@ -205,16 +215,6 @@ def read_inputs(
         found = {} if isinstance(cells, Finding) else cells  # a blank line
         texts = [_cut(f"{where}:{line}", _plain(found.get(part)), longest, note) for part in wanted]
         yield _input(line, texts[0] if len(texts) == 1 else tuple(texts), side.read, side, folder, where)
-    for line, text in numbered:
-        if undecoded(text):
-            note(f"{where}:{line}: not valid UTF-8: invalid bytes are read as unknown; {NAME_ENCODING}")
-            text = repaired(text)
-        text = str(_cut(f"{where}:{line}", text.strip() if strip else text, longest and longest * side.texts, note))
-        if side.texts > 1 and text and text.count("\t") != 1:
-            wrong = f"a pair is two texts separated by one tab, not {text[:60]!r}"
-            yield Input(line, text, "", f"{where}:{line}: {wrong}")
-        else:
-            yield _input(line, text, side.from_line, side, folder, where)
 
 
 def _wrong(cells: dict[str, object] | Finding, wanted: Mapping[str, Column]) -> str | None:
@@ -257,7 +257,7 @@ def _from_table(
     sheet = tables.sheet(file, options, Findings())
     if sheet.names is None and options.header == "auto" and any(isinstance(column, str) for column in wanted.values()):
         headed = tables.sheet(file, options.model_copy(update={"header": True}), Findings())
-        sheet = headed if {*_named([*wanted.values()], headed.names)} <= {*(headed.names or ())} else sheet
+        sheet = headed if {*by_names([*wanted.values()], headed.names)} <= {*(headed.names or ())} else sheet
     for text in sheet.notes:
         note(text)
     if sheet.names is None and sheet.width == 1 and "separator" in asked:
@@ -282,68 +282,9 @@ def _check_columns(file: str, sheet: Sheet, wanted: dict[str, Column]) -> None:
 def _tabbed(file: str, options: DataOptions) -> bool:
     if options.format not in ("auto", "tsv", "csv"):
         return False
-    sample = [text for _, text in islice(lines(file, Findings(), options.encoding), SAMPLE)]
-    separator, share = find_separator(sample, "\t")
+    separator, share = find_separator(_sample(file, options), "\t")
     return separator == "\t" and share >= 0.9
 
 
-# ---------------------------------------------------------------- stdin, line by line
-
-
-def _from_stdin(
-    numbered: Numbered,
-    options: DataOptions,
-    wanted: dict[str, Column],
-    asked: Collection[str],
-    note: Note,
-) -> tuple[Numbered, Iterator[Given] | None]:
-    """Lines of text, or else rows of a table: what is not said is told by the first line, as the next may take long."""
-    first = next(numbered, None)
-    if first is None:
-        note("stdin: there is nothing in it to predict")
-        return numbered, None
-    every, columns = chain([first], numbered), list(wanted.values())
-    by_name = _named(columns, None)
-    if options.format == "jsonl":
-        return iter(()), _from_objects(every, wanted)
-    plain = options.format == options.header == options.separator == "auto"
-    known = first_object(first[1]) or {} if plain else {}
-    if known and ((named := _named(columns, list(known))) or asked):
-        if missing := [column for column in named if column not in known]:
-            raise DataError(
-                f"stdin:1: no key is called {missing[0]!r}; {nearest(missing[0], known)}; choose by --source"
-            )
-        note(f"stdin: read as JSON lines, as the first has {', '.join(map(repr, named)) or 'keys'}")
-        return iter(()), _from_objects(every, wanted)
-    usual, quoted = (",", True) if options.format == "csv" else ("\t", None)
-    marks = [usual, *SEPARATORS.values()] if options.separator == "auto" else [options.separator]
-    for mark in (SEPARATORS.get(name, name) for name in marks):
-        names = [cell.strip() for cell in next(split_rows([first[1]], mark, quoted), [])]
-        by_name = _named(columns, names)
-        if set(by_name) <= set(names) and (options.header is True or (options.header == "auto" and by_name)):
-            if not asked:
-                note(f"stdin: the first line is read as a header, as it names {by_name[0]!r}; else: --header no")
-            return iter(()), delimited("stdin", numbered, mark, names, headed=False, quoted=quoted).rows(wanted)
-    if not asked and (len(columns) > 1 or options.source is None or "\t" not in first[1].strip()):
-        return every, None
-    if by_name and asked:
-        raise DataError(f"stdin:1: no column is called {by_name[0]!r}: choose its number by --source")
-    if not asked:
-        note("stdin: lines have columns, of which one is read as input; else: --source, --format")
-    sheet = delimited("stdin", every, SEPARATORS.get(marks[0], marks[0]), None, headed=False, quoted=quoted)
-    unnamed = {part: 1 if _named([column], None) else column for part, column in wanted.items()}
-    return iter(()), sheet.rows(unnamed)
-
-
-def _from_objects(numbered: Numbered, wanted: dict[str, Column]) -> Iterator[Given]:
-    """The cells of JSON objects, as soon as each has come; the first names the columns."""
-    every = objects("stdin", numbered)
-    for line, value in every:
-        if not isinstance(value, Finding):
-            yield from of_objects("stdin", chain([(line, value)], every), list(value), []).rows(wanted)
-            return
-        yield line, value
-
-
-def _named(columns: list[Column], names: Sequence[str] | None) -> list[str]:
-    return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
+def _sample(file: str, options: DataOptions) -> list[str]:
+    return [text for _, text in islice(lines(file, Findings(), options.encoding), SAMPLE)]

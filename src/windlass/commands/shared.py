@@ -83,6 +83,7 @@ def columns(
     flags = {"source": source, "target": target, "alignment": alignment, "format": format, "second": second}
     flags |= {"separator": separator, "encoding": encoding}
     given: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
+    given |= {key: 0 for key in ("source", "target", "alignment", "second") if given.get(key) == "0"}  # no name here
     return given if header is None else given | {"header": header == "yes"}
 
 

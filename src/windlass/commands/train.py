@@ -81,7 +81,7 @@ def train(
     from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
     from windlass.experiment.adapt import adapt
-    from windlass.experiment.data import describe_split, read_data
+    from windlass.experiment.data import describe_split, read_data, read_to_finetune
     from windlass.experiment.folder import check_folder
     from windlass.experiment.recognise import compose_for, recompose_for
     from windlass.experiment.run import apply_suggestions, run
@@ -132,7 +132,7 @@ def train(
             composed = with_vectors(composed, vectors)
         if not overwrite:
             check_folder(out, resume=False)  # before a long report
-        data = read_data(composed)
+        data = read_data(composed) if start is None else read_to_finetune(composed)
         note(data.report.render(limit=sys.maxsize if verbose else 5))
         if composed.data.dev is None:
             note(f"no dev file: {TASKS[composed.task].reader.amount(data.dev)} held out for validation")

@@ -18,7 +18,7 @@ from windlass.comparing.candidates import (
 )
 from windlass.core.errors import DataError, RecipeError, WindlassError
 from windlass.data.frames import Frame, as_frame
-from windlass.experiment.arguments import Rows
+from windlass.experiment.arguments import Rows, by_names_of, check_in_memory
 from windlass.experiment.data import (
     Data,
     as_data,
@@ -69,6 +69,11 @@ def from_python(
         raise TypeError("give train and dev both as files, or neither")
     variations = _variations(vary)
     own = [override(name, value) for name, value in settings.items()]
+    if frame is not None:
+        check_in_memory([*own, *(override(key, values[0]) for keys, values in variations for key in keys)])
+        own, variations = by_names_of(frame, own), [_by_names(frame, *variation) for variation in variations]
+        columns = {part: choice for part, column in columns.items() if (choice := frame.choice(column)) is not None}
+        varied = [override(key, values[0]) for keys, values in variations for key in keys]
     over: dict[str, Any] = dict(columns) if frame is None else {"train": [], "dev": None}
     if isinstance(train, str | Path):
         data.append(str(train))
@@ -77,7 +82,6 @@ def from_python(
     if isinstance(dev, str | Path):
         over["dev"] = str(dev)
     if frame is not None and task is None and not files:
-        varied = [override(key, values[0]) for keys, values in variations for key in keys]
         task = recognise_frame(frame, dict(columns), [*own, *varied], note)
     texts = frame is not None and all(len(row) == 1 for row in frame.rows)
     tests = _tests(test, texts)
@@ -127,6 +131,13 @@ def _variations(vary: Mapping[str, str | Iterable[Any]]) -> list[Variation]:
             raise RecipeError(f"vary: {key} is {values!r}: give a list of values, {example}")
         found.append((tuple(part.strip() for part in str(key).split("+")), listed))
     return found
+
+
+def _by_names(frame: Frame, keys: tuple[str, ...], values: tuple[Any, ...]) -> Variation:
+    """A variation that chooses columns, if it does, as settings do."""
+    if not any(key in ("data.source", "data.target", "data.second") for key in keys):
+        return keys, values
+    return keys, tuple(frame.choice(value, "train") for value in values)
 
 
 def _tests(test: Any, texts: bool) -> list[str] | Frame:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from windlass.core.errors import DataError
-from windlass.data.sniff import is_number
+from windlass.data.sniff import is_number, two_readings
 
 _FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -82,6 +82,15 @@ def group(columns: Sequence[tuple[int, str | None]]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
+def by_names(columns: Iterable[int | str], names: Sequence[str] | None) -> list[str]:
+    """The columns that are chosen by name, of a table of some names.
+
+    >>> by_names(["word", 2, "a,b"], ["a", "b"])
+    ['word', 'a', 'b']
+    """
+    return [c for column in columns for c in columns_of(column, names) if isinstance(c, str)]
+
+
 def spread(groups: Mapping[str, Sequence[int | str]]) -> dict[str, int | str]:
     """The columns of all groups, each as a part of its own.
 
@@ -113,7 +122,8 @@ def gathered(
 def joined(cells: Sequence[object], labels: Sequence[str] | None = None) -> object:
     """The cells of several columns as one: a vector, if all are numbers; None if one of them is blank.
 
-    Of a target, whose columns are `labels`, numbers must be 0 or 1: they choose labels.
+    Of a target, whose columns are `labels`, numbers must be 0 or 1: they choose labels. If a comma may mark thousands,
+    the cells stay text, which a source of numbers refuses.
 
     >>> joined(["5.1", "3,5", 2]), joined(["A title", "and a text"]), joined(["5.1", " "])
     ([5.1, 3.5, 2.0], 'A title and a text', None)
@@ -125,7 +135,7 @@ def joined(cells: Sequence[object], labels: Sequence[str] | None = None) -> obje
         return None
     if labels is not None and all(text.lower() in _FLAGS for text in texts):
         return [label for label, text in zip(labels, texts, strict=True) if _FLAGS[text.lower()]]
-    if not all(map(is_number, texts)):
+    if not all(map(is_number, texts)) or (labels is None and any(map(two_readings, texts))):
         return " ".join(texts)
     if labels is not None:
         told = told_group(",".join(labels))

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import DataError, nearest
-from windlass.data.column_groups import columns_of
+from windlass.data.column_groups import by_names
 from windlass.data.files import lines, suffix, undecoded
 from windlass.data.findings import Finding, Findings, blank_line
 from windlass.data.sheets import MISSING, Column, Given, Sheet, joining
@@ -140,7 +140,7 @@ def _titles(rows: list[list[str]], options: DataOptions) -> int:
 def _asked(options: DataOptions, names: Sequence[str]) -> list[str]:
     """The names of columns that were asked for."""
     given = [c for c in (options.source, options.target, options.second, options.alignment) if c is not None]
-    return [c for column in given for c in columns_of(column, names) if isinstance(c, str)]
+    return by_names(given, names)
 
 
 def _header(name: str, rows: list[list[str]], options: DataOptions, notes: list[str]) -> list[str] | None:

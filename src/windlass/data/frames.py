@@ -34,13 +34,13 @@ class Frame:
     integers: tuple[str, ...] = field(default=(), repr=False)  # as names
 
     def choice(self, column: int | str | None, name: str = "data") -> int | str | None:
-        """A choice of columns by a user as one by names, or by numbers from 1.
+        """A choice of columns by a user as one by names, or by numbers from 1 unless a column has that name.
 
-        >>> Frame(None, [], ("0", "1")).choice(1), Frame(("a", "b"), []).choice(1)
-        (2, 1)
+        >>> Frame(None, [], ("0", "1")).choice(1), Frame(("a", "b"), []).choice(1), Frame(("a", "1"), []).choice(1)
+        (2, 1, '1')
         """
         if column is None or not self.integers:
-            return column
+            return str(column) if str(column) in (self.names or ()) else column
         found = []
         for one in columns_of(column, self.integers):
             if str(one) not in self.integers:
@@ -234,10 +234,11 @@ def _is_id(name: str) -> bool:
 def _name(names: Sequence[str], column: int | str, name: str) -> str:
     if len(columns := columns_of(column, names)) > 1:
         return ",".join(_name(names, one, name) for one in columns)
-    if isinstance(column, int):
+    if isinstance(column, int) and str(column) not in names:
         if not 1 <= column <= len(names):
             raise DataError(f"{name}: no column {column}; there are {len(names)}: {', '.join(names)}")
         return names[column - 1]
+    column = str(column)
     if column not in names:
         raise DataError(f"{name}: no column is called {column!r}; {nearest(column, names, ordered=True)}")
     if names.count(column) > 1:

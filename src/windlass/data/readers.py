@@ -39,7 +39,8 @@ _LINK = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
 def _digits_are_numbers(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    digits = isinstance(value, str) and value.isascii() and value.isdigit()
+    return (int(value) or value) if digits else value  # "0" can only be a name, as pandas has it
 
 
 Column = Annotated[Annotated[int, Field(ge=1)] | str, BeforeValidator(_digits_are_numbers)]

@@ -13,7 +13,7 @@ from windlass.data.column_sample import ASIDE, ColumnSample, Recognised, is_numb
 from windlass.data.recognise_tags import has_tags
 from windlass.data.sheets import MISSING, Column
 from windlass.data.sides import SOURCES
-from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name
+from windlass.data.sniff import SOURCE_NAMES, TARGET_NAMES, plain_name, two_readings
 
 QUESTION_NAMES = ("question", "query")
 """Columns of questions about pictures."""
@@ -131,9 +131,15 @@ def merged(columns: Sequence[ColumnSample], part: str = "source") -> ColumnSampl
     [[0.5, 1.0]]
     """
     labels = [str(column.column) for column in columns] if part == "target" else None
-    cells = [joined(row, labels) for row in zip(*(column.cells for column in columns), strict=True)]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    cells = [joined([*map(_one_reading, row)], labels) for row in rows]
     name = group([(column.number, column.name) for column in columns])
     return ColumnSample(columns[0].number, name, cells, columns[0].folder, several=True)
+
+
+def _one_reading(cell: object) -> object:
+    """A number for one whose comma may mark thousands, which is refused where the row is read."""
+    return cell.replace(",", ".") if isinstance(cell, str) and two_readings(cell.strip()) else cell
 
 
 def _tags_of_numbers(source: ColumnSample, target: ColumnSample) -> bool:

@@ -53,6 +53,7 @@ _NEVER_DATA = frozenset((*PHONEME_NAMES, "headword", "orthography"))  # one of t
 _NAME = re.compile(r"[^\W\d][\w .,()/#-]{0,39}")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{2,4}$", re.IGNORECASE)  # of the name of a file
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?%?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # or three decimals
 
 
 def plain_name(name: str) -> str:
@@ -71,6 +72,15 @@ def is_number(cell: str) -> bool:
     (True, False)
     """
     return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def two_readings(cell: str) -> str | None:
+    """The two numbers that a cell may be, if its comma may mark thousands or decimals.
+
+    >>> two_readings("1,234"), two_readings("0,234")
+    ('1234 or 1.234', None)
+    """
+    return f"{cell.replace(',', '')} or {cell.replace(',', '.')}" if _THOUSANDS.fullmatch(cell) else None
 
 
 def split_rows(lines: Sequence[str], separator: str, quoted: bool | None = None) -> Iterator[list[str]]:
@@ -169,13 +179,20 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None
         return None  # one of the labels
     for cell, below in zip(cells, columns, strict=True) if all(len(cell.split()) < 3 for cell in named) else ():
         texts = len(below) >= 20 and len(set(below)) > len(below) / 2  # PRON is a tag too
-        if texts and plain_name(cell) in _NEVER_DATA and cell not in below:
+        if plain_name(cell) in _NEVER_DATA and cell not in below and (texts or _apart(cell, below)):
             return f"{cell} is the name of a column"
     for place, (cell, below) in enumerate(zip(cells, columns, strict=True), 1):
         below = [text for text in below if text]
         if cell and len(below) >= 5 and (why := _unlike(cell, below)):
             return f"column {place} holds {why} below"
     return None
+
+
+def _apart(name: str, below: Sequence[str]) -> bool:
+    """Whether no cell below may be a tag, as PRON is one: ASCII, with a capital if the name has one."""
+    filled = [text for text in below if text]
+    capital = name != name.lower()
+    return len(filled) >= 5 and not any(text.isascii() and (not capital or text != text.lower()) for text in filled)
 
 
 def _unlike(cell: str, below: Sequence[str]) -> str | None:

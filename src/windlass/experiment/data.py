@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,12 +100,30 @@ def read_for_model(recipe: Recipe, path: str | Path, options: DataOptions) -> Re
     windlass.core.errors.DataError: ...: trees are for a task that writes or reads them, and this model predicts labels:
     give it a table
     """
-    try:
+    with _told_of_model(recipe, "give it a table"):
         return read_examples(recipe, path, options)
+
+
+def read_to_finetune(recipe: Recipe) -> Data:
+    """Read the files of a recipe as `read_data` does, for a model that is there: its task cannot be chosen.
+
+    >>> read_to_finetune(Recipe())
+    Traceback (most recent call last):
+    windlass.core.errors.DataError: no training data: ...
+    """
+    with _told_of_model(recipe, "give it a table, or train a new model"):
+        return read_data(recipe)
+
+
+@contextmanager
+def _told_of_model(recipe: Recipe, mend: str) -> Iterator[None]:
+    """Say of data for another task what this model predicts."""
+    try:
+        yield
     except OtherTaskError as error:
         target = TASKS[recipe.task].target
         kind = {"tree": "trees", "label": "labels", "number": "numbers"}.get(target, target)
-        raise DataError(f"{error.what}, and this model predicts {kind}: give it a table") from None
+        raise DataError(f"{error.what}, and this model predicts {kind}: {mend}") from None
 
 
 def sides_of(recipe: Recipe) -> SideOptions:

@@ -120,6 +120,22 @@ def phone_error_rate(predictions: Sequence[str], references: Sequence[Sequence[s
     return {"per": _error_rate(predictions, references, str.split)}
 
 
+def phone_error_rate_of_characters(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the same of transcriptions without spaces between phones: the edits of characters (NFC code points).
+
+    If most references have spaces, these separate the phones all the same.
+
+    >>> phone_error_rate_of_characters(["kat", "dogs"], [["kæt"], ["dog"]])["per"]  # 2 edits, 6 characters
+    33.33...
+    >>> phone_error_rate_of_characters(["t a"], [["tʃ a"]]) == phone_error_rate(["t a"], [["tʃ a"]])
+    True
+    """
+    every = [reference for items in references for reference in items]
+    if 2 * sum(len(reference.split()) > 1 for reference in every) > len(every):
+        return phone_error_rate(predictions, references)
+    return {"per": _error_rate(predictions, references, lambda text: text)}
+
+
 def word_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the edits of words in percent of the words of the closest references, as for transcripts of speech.
 

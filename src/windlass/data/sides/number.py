@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -17,9 +16,7 @@ from windlass.core.options import Options
 from windlass.core.records import Answer, Hypothesis, Padded
 from windlass.data.examples import Value
 from windlass.data.sides.base import Answered, CellError, Json, SourceSide, TargetSide
-from windlass.data.sniff import is_number
-
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # or three decimals
+from windlass.data.sniff import is_number, two_readings
 
 
 class NumberOptions(Options):
@@ -77,8 +74,7 @@ class NumberTarget(TargetSide):
     def read(cls, options: NumberOptions, cell: object) -> Value:
         """The number, as the text that it is written as."""
         text = "" if cell is None else str(cell).strip()
-        if _THOUSANDS.fullmatch(text):
-            told = f"{text.replace(',', '')} or {text.replace(',', '.', 1)}"
+        if told := two_readings(text):
             raise CellError("not a number", f"the target may be {told}: write {text!r} with a point or without a comma")
         number = text.removesuffix("%").replace(",", ".") if is_number(text) else text
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,10 +24,12 @@ from windlass.data.encoded import Arrays
 from windlass.data.examples import Value, frozen
 from windlass.data.padding import pad_features
 from windlass.data.sides.base import NOT_OF_TEXT, CellError, Json, SourceSide
+from windlass.data.sniff import is_number, two_readings
 from windlass.media.store import file_key
 
 ENDINGS = (".npy", ".npz", ".csv", ".tsv", ".txt")
 """Files that numbers are read from."""
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
 
 
 class NumbersOptions(Options):
@@ -199,12 +202,27 @@ def _parsed(text: str) -> object:
     try:
         if text.startswith("["):
             return json.loads(text)
+        words = text.split()
+        if len(words) > 1:
+            _refuse_unclear(words)
         return [float(word) for word in text.replace(",", " ").split()]
     except (ValueError, RecursionError):
         known = ", ".join(ENDINGS)
         raise CellError(
             "not numbers", f"neither numbers, as in [[1, 2], [3, 4]] or 1 2 3, nor a file ({known}): {text[:60]!r}"
         ) from None
+
+
+def _refuse_unclear(words: Sequence[str]) -> None:
+    """Refuse a comma between spaces that may mark thousands or decimals, or separate two numbers."""
+    commas = any(word.endswith(",") for word in words)  # these separate
+    plain = [word.strip(",") for word in words]
+    if word := next((word for word in plain if _THOUSANDS.fullmatch(word)), None):
+        told = two_readings(word) or f"{word.replace(',', '')} or several numbers"
+        raise CellError("not numbers", f"{word!r} may be {told}: write it with a point or without a comma")
+    if word := next((word for word in plain if "," in word and is_number(word) and not commas), None):
+        told = f"{word.replace(',', '.')} or {word.replace(',', ' and ')}"
+        raise CellError("not numbers", f"{word!r} may be {told}: write it with a point, or with a space")
 
 
 def _misfit(value: Value, found: int, wanted: int) -> str:
