@@ -69,9 +69,8 @@ class Bundle:
 
     @property
     def task(self) -> Task:
-        """The task, with its span metrics if the tags mark spans, and the tokens of its outputs."""
-        task = replace(TASKS[self.recipe.task], characters=self.recipe.writes_characters)
-        return task.with_spans(self.sides.target.marks_spans)
+        """The task, with its span metrics if the tags mark spans."""
+        return TASKS[self.recipe.task].with_spans(self.sides.target.marks_spans)
 
     @property
     def device(self) -> torch.device:

@@ -118,8 +118,7 @@ def evaluate_command(
     baseline = load_baseline(folder, first.sides.source)
     result = evaluate(bundles, examples, options)
     metrics = dict(result.metrics)
-    recipe = first.recipe
-    beside = {} if baseline is None else baseline_metrics(baseline, recipe.task, examples, recipe.writes_characters)
+    beside = {} if baseline is None else baseline_metrics(baseline, first.recipe.task, examples)
     if any(e.alignment for e in examples):
         aligned, diagonal = alignment_metrics(first, examples)
         metrics |= aligned

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from windlass.baseline import AnyBaseline, best_baseline
 from windlass.data.examples import Example, group
@@ -52,16 +51,14 @@ def _task_for(name: str, examples: Sequence[Example]) -> Task:
     return task.with_spans(TARGETS[task.target].mark_spans(e.target for e in examples))
 
 
-def baseline_metrics(
-    baseline: AnyBaseline, task: str, examples: Sequence[Example], characters: bool = False
-) -> dict[str, float]:
-    """Return the metrics of a baseline, beside a model that writes `characters` or other tokens.
+def baseline_metrics(baseline: AnyBaseline, task: str, examples: Sequence[Example]) -> dict[str, float]:
+    """Return the metrics of a baseline.
 
     >>> from windlass.baseline import Baseline
     >>> from windlass.experiment.data import as_data
     >>> baseline_metrics(Baseline("copy"), "pronounce", as_data([("a", "a"), ("b", "b")], None, Recipe()).dev)
     {'wer': 0.0, 'per': 0.0}
     """
-    scored = replace(_task_for(task, examples), characters=characters)
+    scored = _task_for(task, examples)
     questions = group(examples) if scored.multi_reference else list(examples)
     return scored.score(baseline.predict([e.source for e in questions]), [e.targets for e in questions])

@@ -269,7 +269,7 @@ def _run(
     if isinstance(baseline, LanguageBaselines):
         beside = language_metrics(baseline, bundle, [e.target for e in data.dev])[baseline.name]
     else:
-        beside = baseline_metrics(baseline, recipe.task, data.dev, recipe.writes_characters)
+        beside = baseline_metrics(baseline, recipe.task, data.dev)
     content = {"dev": dev.metrics, "baseline": beside, "baseline_name": baseline.name, "epochs": result.epochs}
     content |= {"steps": result.steps, "best_step": result.best_step, "seconds": round(result.seconds, 1)}
     content |= {"reason": result.reason}

@@ -27,7 +27,6 @@ class Metric:
     about: str
     higher_is_better: bool
     function: MetricFunction
-    of_characters: MetricFunction | None = None  # the same for a model that writes characters, if that is another
 
 
 METRICS: dict[str, Metric] = {
@@ -40,7 +39,6 @@ METRICS: dict[str, Metric] = {
             "phone error rate: edits in percent of the phones of the closest reference",
             False,
             edit.phone_error_rate,
-            edit.phone_error_rate_of_characters,
         ),
         Metric(
             "word_error_rate",
@@ -124,10 +122,8 @@ def best_possible(name: str) -> float | None:
     return 10.0 if name == "cider" else 100.0
 
 
-def score(
-    names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]], characters: bool = False
-) -> dict[str, float]:
-    """Return the named scores, in the order of `names`; `characters` says that a model writes them, not words.
+def score(names: Iterable[str], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Return the named scores, in the order of `names`.
 
     >>> score(["wer", "per"], ["k a t"], [["k a t", "k æ t"]])
     {'wer': 0.0, 'per': 0.0}
@@ -136,6 +132,5 @@ def score(
     scores: dict[str, float] = {}
     for metric in metrics:
         if metric.name not in scores:
-            function = (metric.of_characters if characters else None) or metric.function
-            scores |= function(predictions, references)
+            scores |= metric.function(predictions, references)
     return {metric.name: scores[metric.name] for metric in metrics}

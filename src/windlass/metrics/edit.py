@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 
 from windlass.core.errors import DataError
 
@@ -110,30 +111,19 @@ def wrong_words(predictions: Sequence[str], references: Sequence[Sequence[str]])
 
 
 def phone_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return the edits of whitespace-separated tokens in percent of the tokens of the closest references.
+    """Return the edits of phones in percent of the phones of the closest references.
 
-    Both are summed over all items first (micro-averaged), as in SIGMORPHON.
+    Both are summed over all items first (micro-averaged), as in SIGMORPHON. Spaces separate phones; if most texts have
+    none, as transcriptions are often written, characters (NFC code points) are counted.
 
     >>> phone_error_rate(["k a t", "d o g s"], [["k æ t"], ["d o g"]])["per"]  # 2 edits, 6 phones
     33.33...
-    """
-    return {"per": _error_rate(predictions, references, str.split)}
-
-
-def phone_error_rate_of_characters(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return the same of transcriptions without spaces between phones: the edits of characters (NFC code points).
-
-    If most references have spaces, these separate the phones all the same.
-
-    >>> phone_error_rate_of_characters(["kat", "dogs"], [["kæt"], ["dog"]])["per"]  # 2 edits, 6 characters
+    >>> phone_error_rate(["kat", "dogs"], [["kæt"], ["dog"]])["per"]  # 2 edits, 6 characters
     33.33...
-    >>> phone_error_rate_of_characters(["t a"], [["tʃ a"]]) == phone_error_rate(["t a"], [["tʃ a"]])
-    True
     """
-    every = [reference for items in references for reference in items]
-    if 2 * sum(len(reference.split()) > 1 for reference in every) > len(every):
-        return phone_error_rate(predictions, references)
-    return {"per": _error_rate(predictions, references, lambda text: text)}
+    texts = [*predictions, *chain.from_iterable(references)]
+    spaced = 2 * sum(len(text.split()) > 1 for text in texts) >= len(texts)
+    return {"per": _error_rate(predictions, references, str.split if spaced else str)}
 
 
 def word_error_rate(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -141,11 +141,6 @@ class Recipe(Options):
                 f"choose_by: {self.task} has no metric {short(self.choose_by)}: {hint}",
             )
 
-    @property
-    def writes_characters(self) -> bool:
-        """Whether the tokens of the target are characters or graphemes."""
-        return getattr(getattr(self.target, "tokens", None), "kind", None) in ("characters", "graphemes")
-
     def to_yaml(self) -> str:
         """Return the whole recipe as YAML."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

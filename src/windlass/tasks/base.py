@@ -29,7 +29,6 @@ class Task:
     span_metrics: tuple[str, ...] = ()  # added if tags mark spans; the first then selects
     likelihood_metrics: tuple[str, ...] = ()  # of the references, by forced decoding
     reader: CorpusReader = EXAMPLES  # reads examples, dialogs or running text
-    characters: bool = False  # outputs are written in characters, which some metrics count
     lead: int | None = None  # words of the lead baseline, which copies the beginning of the source
 
     @property
@@ -73,4 +72,4 @@ class Task:
 
     def score(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
         """Return the metrics of outputs against their references."""
-        return score(self.metrics, predictions, references, self.characters)
+        return score(self.metrics, predictions, references)
