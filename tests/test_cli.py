@@ -196,6 +196,15 @@ def test_score_gives_a_right_answer_more_than_a_wrong_one(tiny_model, tmp_path):
     assert wrong < right < 0
 
 
+def test_score_prints_the_given_text_as_it_was_given(tiny_model, tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("abc\tcq€\n")
+    ran = windlass("score", tiny_model, file)
+    assert ran.out.split("\t")[1] == "cq€\n"
+    assert "the model never writes 'q', '€': read as unknown" in ran.err
+    assert json.loads(windlass("score", tiny_model, file, "--json").out)["text"] == "cq€"
+
+
 @pytest.mark.parametrize("suffix", ["png", "html", "json"])
 def test_explain_writes_pictures_pages_and_data(tiny_model, tmp_path, suffix):
     out = tmp_path / "neuer Ordner ü" / f"a.{suffix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -378,6 +379,19 @@ def test_an_option_that_the_recognised_task_lacks_is_said(tmp_path: Path):
     assert "task text, as model.decoder is set; without it: classify, as column 'label' holds 2 labels" in notes[0]
 
 
+def test_a_run_that_diverged_before_it_had_weights_is_to_be_trained_anew(tmp_path: Path, tiny_data: Path):
+    out = tmp_path / "m"
+    call = ["train", "--task", "text", tiny_data / "pairs.tsv", *ONE, "--out", out]
+    broken = ["--set", "train.optimiser.kind=sgd", "--lr", "1e30"]
+    assert "lower train.optimiser.lr (--lr)" in refused(*call, *broken)
+    assert "training diverged before the first evaluation; train again with --overwrite" in refused("info", out)
+    said = refused(*call)
+    assert "training diverged there: delete it with --overwrite, and train with a lower learning rate (--lr)" in said
+    assert "--resume" not in said
+    assert windlass(*call, "--overwrite").code == 0
+    assert windlass("info", out).code == 0
+
+
 def test_a_run_that_its_time_limit_has_ended_tells_how_to_go_on(tmp_path: Path, tiny_data: Path):
     ran = windlass(
         "train", tiny_data / "pairs.tsv", *TINY, "--epochs", "9999", "--minutes", "0.02", "--out", tmp_path / "m"
@@ -386,4 +400,9 @@ def test_a_run_that_its_time_limit_has_ended_tells_how_to_go_on(tmp_path: Path, 
     assert load_definition(tmp_path / "m")[0].train.minutes == 0.02
     again = windlass("train", "--resume", "--out", tmp_path / "m")
     for said in (ran.err, again.err):
-        assert "the time limit of 1s ended the run; to go on: windlass train --resume --minutes 0.04 --out" in said
+        assert "evaluating the best weights and the baseline on dev" in said
+        told = re.search(
+            r"time limit of 1s ended the run; to go on: windlass train --resume --minutes (\d+) --out", said
+        )
+        assert told is not None
+        assert int(told[1]) > 1  # 9999 epochs

@@ -92,6 +92,23 @@ def test_evaluation_is_the_sum_of_what_score_says_of_every_token(folder):
     assert set(found["baselines"]) == {"6-gram", "window of 8"}
 
 
+def test_tokens_of_lines_are_counted_with_their_ends_as_the_mean_is(folder, tmp_path):
+    bundle = api.load(folder / "model").bundle
+    train = bundle.recipe.train.model_copy(update={"chunk": None})
+    replace(bundle, recipe=bundle.recipe.model_copy(update={"train": train})).save(tmp_path / "lines")
+    (tmp_path / "test.txt").write_text("the cat\na dog\nzat\n")
+    found = json.loads(windlass("evaluate", tmp_path / "lines", tmp_path / "test.txt", "--json").out)
+    rows = [
+        json.loads(row)
+        for row in windlass("score", tmp_path / "lines", tmp_path / "test.txt", "--json").out.splitlines()
+    ]
+    assert (found["texts"], found["tokens"], found["unknown"]) == (3, 7 + 5 + 3 + 3, 1)
+    total = sum(row["logprob"] for row in rows)
+    assert found["metrics"]["nats"] == pytest.approx(-total / found["tokens"], abs=1e-4)
+    said = windlass("evaluate", tmp_path / "lines", tmp_path / "test.txt").out
+    assert "18 tokens, line ends included, 1 of them unknown" in said
+
+
 def test_dynamic_evaluation_learns_from_the_text_and_leaves_the_model_alone(folder):
     path = folder / "new.txt"
     path.write_text("a dog ran to a dog and a dog ran on.\n" * 12)

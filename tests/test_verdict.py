@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from task_models import CTC, task_model
-from windlass.baseline.verdict import Verdict, advise, describe_order, judge
+from windlass.baseline.verdict import Verdict, advise, describe_order, judge, minutes_for
 from windlass.bundle import Bundle
 from windlass.data import Sides
 from windlass.data.examples import Example, Place
@@ -145,8 +145,8 @@ def test_a_run_that_its_time_limit_ended_is_told_of_time_and_not_of_epochs(tmp_p
     train = bundle.recipe.train.model_copy(update={"minutes": 2.0, "epochs": 40, "schedule": Cosine()})
     bundle = replace(bundle, recipe=bundle.recipe.model_copy(update={"train": train}))
     assert advise(folder, bundle)[:2] == [
-        "more time (--minutes 4: the limit ended the run after 8.3 of 40 epochs)",
-        "fewer epochs (--epochs 8)",
+        "more time (--resume --minutes 4: the limit ended the run after 8.3 of 40 epochs)",
+        "a whole decay of the learning rate in this time (--epochs 8)",
     ]
 
 
@@ -158,9 +158,60 @@ def test_a_run_that_had_nearly_all_its_epochs_is_told_of_more_and_not_of_fewer(t
     assert advise(folder, bundle)[0] == "more time and epochs (--minutes 3 --epochs 24)"
 
 
+def ended(path: Path, outcome: dict[str, object] | None, **options: object) -> tuple[Path, Bundle]:
+    """A run that was evaluated after 2 of 27 steps, for 3 of its 41 seconds, and ended in some way."""
+    bundle, folder = classifier(50.0), folder_of(path, [2], [50.0], 200)
+    row = {"step": 2, "epoch": 2 / 27, "dev": {"accuracy": 50.0}, "seconds": 41.0, "evaluation_seconds": 3.0}
+    (folder / "training" / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    if outcome is not None:
+        (folder / "training" / "outcome.json").write_text(json.dumps(outcome))
+    train = bundle.recipe.train.model_copy(update=options)
+    return folder, replace(bundle, recipe=bundle.recipe.model_copy(update={"train": train}))
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        None,  # it was killed
+        {"reason": "interrupted", "epochs": 2 / 27, "steps": 2, "seconds": 41.0},
+        {"reason": "epochs", "epochs": 2 / 27, "steps": 2, "seconds": 41.0},  # resumed for more epochs, and killed
+        {"reason": "epochs", "epochs": 1 / 27, "steps": 1, "seconds": 40.0},  # before it was resumed
+    ],
+)
+def test_a_run_that_was_stopped_is_told_to_go_on_and_not_of_more_epochs(tmp_path, outcome):
+    advice = advise(*ended(tmp_path, outcome, epochs=38))
+    assert advice[0] == "the rest of its training (--resume: the run was stopped after 0.0741 of 38 epochs)"
+    assert not any("--epochs" in part for part in advice)
+
+
+def test_a_run_whose_end_was_cut_is_told_of_its_time_limit(tmp_path):
+    advice = advise(*ended(tmp_path, None, epochs=2, minutes=0.7))
+    # 38 s in 2 of 27 steps: 2 epochs take 1026 s, three evaluations 9 s
+    assert advice[0] == "more time (--resume --minutes 18: the limit ended the run after 0.0741 of 2 epochs)"
+    assert not any("--epochs" in part for part in advice)
+
+
+def test_the_advised_time_is_what_all_epochs_take(tmp_path):
+    outcome = {"reason": "minutes", "epochs": 1.0, "steps": 27, "seconds": 39.0}
+    folder, bundle = ended(tmp_path, outcome, epochs=12, minutes=0.7, schedule=Cosine())
+    advice = advise(folder, bundle)
+    # 36 s an epoch and 3 s an evaluation, of which there are 12, and the limit reserves one more: 471 s
+    assert advice[0] == "more time (--resume --minutes 8: the limit ended the run after 1 of 12 epochs)"
+    assert not any("--epochs" in part for part in advice)
+    assert minutes_for(folder, bundle.recipe.train, 300) == "200"  # 195 of them, rounded up
+
+
+def test_a_run_that_stopped_early_is_not_told_of_more_epochs(tmp_path):
+    outcome = {"reason": "patience", "epochs": 4.0, "steps": 108, "seconds": 99.0}
+    folder, bundle = ended(tmp_path, outcome, epochs=38)
+    rows = [json.dumps({"step": n, "dev": {"accuracy": score}}) for n, score in ((2, 50.0), (108, 40.0))]
+    (folder / "training" / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    assert not any("--epochs" in part for part in advise(folder, bundle))
+
+
 def test_an_estimate_tells_how_many_epochs_a_time_limit_allows():
     expected = Estimate(parameters=900, batches=5, epochs=40, seconds=8.0, megabytes=1.0, minutes=2.0, decays=True)
     assert "so the limit of 2m00s allows about 15 of 40 epochs, without evaluation" in expected.render()
-    assert "the learning rate decays over all 40: --epochs 15" in expected.render()
-    assert "decays" not in replace(expected, decays=False).render()
+    assert "; for a whole decay of the learning rate in this time: --epochs 15; about 1 MB" in expected.render()
+    assert "decay" not in replace(expected, decays=False).render()
     assert "at most 5m20s for 40 epochs" in replace(expected, minutes=9.0).render()

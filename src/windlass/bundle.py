@@ -44,6 +44,8 @@ from windlass.tasks import TASKS, Task
 FLOAT32, INT8 = 1, 2  # formats
 TRAINED = 4
 """Copies of the weights that training holds: the weights, their gradients, and two moments of the optimiser."""
+DIVERGED = "training/diverged.txt"
+"""Why a run diverged, in its folder."""
 SUSPECT = 4e9
 """Bytes above which, by a rough estimate, a model is counted exactly before it is built."""
 
@@ -334,6 +336,15 @@ def save_weights(folder: Path, model: nn.Module, scores: dict[str, float], int8:
     write_tensors(folder / "weights.safetensors", tensors, {"scores": scores})
 
 
+def has_diverged(folder: Path) -> bool:
+    """Whether a run diverged before it had weights to keep.
+
+    >>> has_diverged(Path("/nowhere"))
+    False
+    """
+    return (folder / DIVERGED).is_file() and not (folder / "weights.safetensors").exists()
+
+
 def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     """Read what `save_weights` wrote.
 
@@ -341,6 +352,11 @@ def load_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     Traceback (most recent call last):
     windlass.core.errors.BundleError: /nowhere/weights.safetensors: no such file
     """
+    if has_diverged(folder):
+        raise BundleError(
+            f"{folder}: no weights: training diverged before the first evaluation; train again with --overwrite and a "
+            "lower learning rate (--lr)"
+        )
     if (folder / "training").is_dir() and not (folder / "weights.safetensors").exists():
         raise BundleError(f"{folder}: no weights yet: training stopped before the first evaluation; resume it")
     tensors, note = read_tensors(folder / "weights.safetensors")

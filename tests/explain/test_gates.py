@@ -15,7 +15,7 @@ from command import refused, windlass
 from windlass.bundle import Bundle
 from windlass.core.errors import WindlassError
 from windlass.explain.coloured import Row, draw_rows
-from windlass.explain.gates import Trace, gate_rows, traces
+from windlass.explain.gates import Trace, gate_rows, language_traces, traces
 from windlass.explain.subjects import read_subjects
 from windlass.explain.units import events, follow, units
 from windlass.nn import fast
@@ -193,6 +193,25 @@ def test_a_planted_counter_is_found():
     one = next(one for one in found if one.event == "space")
     state = traced[0].bounded[:, one.unit - 1].numpy()[2000:]
     assert one.held_out == pytest.approx(np.corrcoef(state, [c == " " for c in text[2000:]])[0, 1], abs=1e-6)
+
+
+def test_a_long_text_is_read_in_parts_of_which_the_user_is_told(monkeypatch):
+    bundle, told = Bundle.load(BUNDLES / "lm"), []
+    text = "".join(random.Random(1).choices("ab ", k=1000))
+
+    def track(numbers, count, what):
+        told.append((len(numbers), count, what))
+        return numbers
+
+    monkeypatch.setattr("windlass.explain.units._BURN_IN", 100)
+    _, traced = units(bundle, [text], track=track)
+    assert told == [(5, 5, "reading 1,000 tokens")]  # 2 rows of 500, the second after 100 more, and the end
+    whole = language_traces(bundle, text)
+    assert len(traced) == len(whole)
+    for one, other in zip(traced, whole, strict=True):
+        assert torch.allclose(one.states["hidden"][:500], other.states["hidden"][:500], atol=1e-5)
+    units(bundle, ["ab " * 40, "b a" * 40], track=track)
+    assert told[1:] == [(2, 2, "reading the texts")]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".html", ".json"])

@@ -254,6 +254,7 @@ def test_minutes_leave_time_for_the_last_evaluation(tmp_path, monkeypatch):
     # 3 steps 30 s, evaluation 45 s, 3 steps 75 s, evaluation 90 s, 2 steps 110 s + 15 s is over 2 minutes
     assert (result.reason, result.steps) == ("minutes", 8)
     assert [row["step"] for row in watcher.rows] == [3, 6, 8]
+    assert watcher.notes == ["time limit reached after 8 steps: evaluating"]
     assert result.seconds == pytest.approx(125)
 
 

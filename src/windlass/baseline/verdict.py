@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from windlass.baseline.history import History, read_history
 from windlass.bundle import Bundle
 from windlass.core.wording import counted
 from windlass.inference.evaluate import Evaluation
-from windlass.inference.info import OUTCOME
 from windlass.metrics import METRICS, best_possible, higher_is_better
 from windlass.metrics.likelihood import format_metric
 from windlass.nn.embedding import Vectors
 from windlass.recipe import default
+from windlass.recipe.train import TrainOptions
 
 FEW = 5_000
 """With fewer training examples, more data is among the advice."""
 
 MIN_STEPS = 500
 """A run of fewer steps is short: longer training is among the advice."""
+
+LEAST_EPOCHS = 3
+"""A run that its time limit ended earlier is not told to do with the epochs that it had."""
 
 Standing = Literal["better", "not clearly better", "no better", "worse"]
 """How a model compares with its baseline."""
@@ -152,43 +155,51 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
     >>> advise(Path("/nowhere"), Bundle.new(Recipe(), Sides.tiny()))
     ['more epochs (--epochs)', 'another learning rate (--lr)']
     """
-    try:
-        examples = int(json.loads((folder / "training" / "data.json").read_text())["train"])
-        log = [json.loads(line) for line in (folder / "training" / "metrics.jsonl").read_text().splitlines()]
-        scores, steps = [row["dev"] for row in log], int(log[-1]["step"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    options = bundle.recipe.train
+    if (history := read_history(folder, options)) is None:
         return ["more epochs (--epochs)", "another learning rate (--lr)"]
-    epochs, advice = bundle.recipe.train.epochs, _more_time(folder, bundle)
-    if not advice and steps < MIN_STEPS:
-        enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / steps))
+    epochs, steps = options.epochs, history.steps
+    advice = _rest(folder, history, options)
+    if not advice and steps < MIN_STEPS and history.reason != "patience":
+        enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / max(1, steps)))
         advice.append(f"more epochs (--epochs {enough}: the run had only {counted(steps, 'step')})")
-    elif not advice and bundle.scores not in scores[:-1]:
+    elif not advice and bundle.scores not in history.scores[:-1]:
         advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
     vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
     words = vocabulary is not None and vocabulary.spaced
     if words and not isinstance(embedding, Vectors):
         advice.append("pretrained vectors (--vectors FILE)")
-    if examples < FEW and not bundle.task.language_model:
-        advice.append(f"more data than {counted(examples, 'example')}")
+    if history.examples < FEW and not bundle.task.language_model:
+        advice.append(f"more data than {counted(history.examples, 'example')}")
     return advice or ["another learning rate (--lr)", "another size (windlass compare)"]
 
 
-def _more_time(folder: Path, bundle: Bundle) -> list[str]:
-    """The advice for a run that its time limit ended."""
-    try:
-        outcome = json.loads((folder / OUTCOME).read_text())
-        reason, done = outcome["reason"], float(outcome["epochs"])
-    except (OSError, ValueError, KeyError, TypeError):
+def minutes_for(folder: Path, options: TrainOptions, epochs: int | None = None) -> str:
+    """The time limit for a run that its own one ended: what all its epochs take, or another number of them.
+
+    Without a measured time it is twice the limit.
+
+    >>> minutes_for(Path("/nowhere"), TrainOptions(minutes=0.7))
+    '1.4'
+    """
+    history, limit = read_history(folder, options), options.minutes or 0.0
+    needed = None if history is None else history.minutes(epochs or options.epochs, options.evaluate_steps)
+    return f"{2 * limit:g}" if needed is None or needed <= limit else f"{needed}"
+
+
+def _rest(folder: Path, history: History, options: TrainOptions) -> list[str]:
+    """The advice for a run that ended before its epochs were over."""
+    done, epochs = history.epochs, options.epochs
+    if history.reason == "interrupted":
+        return [f"the rest of its training (--resume: the run was stopped after {done:.3g} of {epochs} epochs)"]
+    if history.reason != "minutes":
         return []
-    options = bundle.recipe.train
-    if reason != "minutes" or options.minutes is None:
-        return []
-    minutes = f"--minutes {2 * options.minutes:g}"
-    if done > 0.8 * options.epochs:  # nearly all that was planned
-        return [f"more time and epochs ({minutes} --epochs {2 * options.epochs})"]
-    time = f"more time ({minutes}: the limit ended the run after {done:.3g} of {options.epochs} epochs)"
-    fewer = options.schedule.spans_run and int(done) >= 1
-    return [time, f"fewer epochs (--epochs {int(done)})"] if fewer else [time]
+    if done > 0.8 * epochs:  # nearly all that was planned
+        return [f"more time and epochs (--minutes {minutes_for(folder, options, 2 * epochs)} --epochs {2 * epochs})"]
+    needed = minutes_for(folder, options)
+    time = f"more time (--resume --minutes {needed}: the limit ended the run after {done:.3g} of {epochs} epochs)"
+    fewer = options.schedule.spans_run and done >= LEAST_EPOCHS
+    return [time, f"a whole decay of the learning rate in this time (--epochs {int(done)})"] if fewer else [time]
 
 
 def _either(advice: Sequence[str]) -> str:

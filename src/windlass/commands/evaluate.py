@@ -200,6 +200,7 @@ def _evaluate_texts(
     from windlass.commands.tables import table
     from windlass.core.marks import UNK
     from windlass.inference.evaluate import evaluate
+    from windlass.inference.likelihood import encode_texts
     from windlass.metrics.likelihood import format_metric
 
     started = perf_counter()
@@ -209,7 +210,7 @@ def _evaluate_texts(
     beside = {} if baselines is None else language_metrics(baselines, first, texts)
     name = "" if baselines is None else baselines.name
     best = judge(first, result, beside.get(name, {}), name)
-    ids = [n for text in texts for n in first.sides.tokenizer.encode(text)]
+    ids = [n for own in encode_texts(first.sides, texts, first.recipe.train.chunk is not None) for n in own]
     content: dict[str, Any] = {
         "metrics": rounded(result.metrics),
         "baselines": {name: rounded(metrics) for name, metrics in beside.items()},
@@ -228,7 +229,8 @@ def _evaluate_texts(
     cells = [[name, *(format_metric(*item) for item in scores.items())] for name, scores in each.items()]
     for line in table(["", *result.metrics], cells):
         print(line)
-    print(f"{len(ids):,} tokens, {ids.count(UNK):,} of them unknown; {content['seconds']} s")
+    ends = ", line ends included" if first.recipe.train.chunk is None else ""
+    print(f"{len(ids):,} tokens{ends}, {ids.count(UNK):,} of them unknown; {content['seconds']} s")
     if best is not None and best.standing != "better":
         unknown = content["unknown"]
         if dynamic is not None:

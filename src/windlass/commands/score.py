@@ -51,10 +51,10 @@ def score_command(
     for example, prediction in zip(examples, score(bundle, [(e.source, e.target) for e in examples]), strict=True):
         impossible = prediction.score == -math.inf
         if json_:
-            content = asdict(prediction) | ({"score": None} if impossible else {})
+            content = asdict(prediction) | {"text": example.target} | ({"score": None} if impossible else {})
             print(json.dumps(content, ensure_ascii=False))
         else:
-            print(visible(f"{prediction.score:.4f}\t{prediction.text}", sys.stdout))
+            print(visible(f"{prediction.score:.4f}\t{example.target}", sys.stdout))
         if impossible:
             unfit.append(
                 f"{example.place}: the output has more tokens than its input has frames, which CTC cannot write"

@@ -76,7 +76,7 @@ def train(
     data. For more control, name a task (`windlass train --task pronounce --train t.tsv --dev d.tsv`) or a recipe (see
     `windlass recipes`), and override it with --set.
     """
-    from windlass.baseline.verdict import advise
+    from windlass.baseline.verdict import advise, minutes_for
     from windlass.bundle import Bundle, load_definition
     from windlass.commands.outcome import example_for_hints, outcome_lines, verdict_of
     from windlass.core.program import program
@@ -156,7 +156,8 @@ def train(
     for line in outcome_lines(outcome, out, perf_counter() - started, example_for_hints(data.dev)):
         note(line)
     if outcome.fit.reason == "minutes" and (limit := composed.train.minutes) is not None:
-        more = f"{program()} train --resume --minutes {2 * limit:g} --out {shlex.quote(str(out))}"
+        needed = minutes_for(out, composed.train)
+        more = f"{program()} train --resume --minutes {needed} --out {shlex.quote(str(out))}"
         note(f"the time limit of {format_duration(60 * limit)} ended the run; to go on: {more}")
 
 

@@ -38,6 +38,7 @@ def units_command(
     from windlass.explain.coloured import draw_rows
     from windlass.explain.subjects import treebank
     from windlass.explain.units import excerpt, units
+    from windlass.training.progress import RichProgress
 
     (bundle,) = load_bundles(folder, None, device)
     subjects = None
@@ -46,7 +47,7 @@ def units_command(
     else:
         examples = read_file(bundle, file, columns(source, target, None, format)).examples
         texts = [example.target if bundle.task.language_model else example.source for example in examples]
-    found, traced = units(bundle, texts, best, subjects)
+    found, traced = units(bundle, texts, best, subjects, RichProgress().track)
     if json_:
         print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
     else:

@@ -140,6 +140,14 @@ class TrainingError(WindlassError):
     """
 
 
+class DivergedError(TrainingError):
+    """A run whose loss, gradients or weights are no numbers any more, or explode.
+
+    >>> isinstance(DivergedError("the loss is nan at step 12"), TrainingError)
+    True
+    """
+
+
 def nearest(word: str, known: Iterable[str], ordered: bool = False) -> str:
     """Return a hint: the known name closest to a mistyped one, or all known names if none is close.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.baseline import AnyBaseline, save_baseline
 from windlass.baseline.language import LanguageBaselines
-from windlass.bundle import Bundle, save_definition
+from windlass.bundle import DIVERGED, Bundle, has_diverged, save_definition
 from windlass.core.errors import TrainingError
 from windlass.core.serialise import read_json
 from windlass.core.tensors import atomic_write
@@ -33,6 +33,9 @@ def check_folder(out: Path, resume: bool) -> None:
     if resume and not begun:
         raise TrainingError(f"{out}: no run to resume: drop --resume to start one")
     if not resume:
+        if has_diverged(out):
+            again = "delete it with --overwrite, and train with a lower learning rate (--lr)"
+            raise TrainingError(f"{out}: training diverged there: {again}; nothing was changed")
         ways = [f"resume it with --resume --out {out}"] if begun else []
         ways += ["delete it first with --overwrite"] if (out / "recipe.yaml").is_file() else []
         check_new(out, ways)
@@ -101,6 +104,7 @@ def open_folder(
         if recorded(about, "sha256", str, "restore it, or train with another --out") != sha256:
             raise TrainingError(f"{out}: the data changed since the run began: restore it or start a new run")
         save_definition(out, bundle.recipe, bundle.sides)
+        (out / DIVERGED).unlink(missing_ok=True)
         if isinstance(baseline, LanguageBaselines):  # its n-grams may be of another order now
             baseline.save(out)
         return

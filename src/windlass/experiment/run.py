@@ -13,6 +13,7 @@ from typing import Any
 from windlass.baseline import AnyBaseline
 from windlass.baseline.language import LanguageBaselines, language_baselines, language_metrics
 from windlass.bundle import (
+    DIVERGED,
     Bundle,
     check_device,
     load_definition,
@@ -20,7 +21,7 @@ from windlass.bundle import (
     save_interpolation,
     save_weights,
 )
-from windlass.core.errors import DataError, RecipeError, WindlassError
+from windlass.core.errors import DataError, DivergedError, RecipeError, WindlassError
 from windlass.core.tensors import atomic_write
 from windlass.core.wording import counted
 from windlass.data.examples import Example
@@ -249,12 +250,16 @@ def _run(
                 dev_loss=dev_loss(bundle, data.dev, device),
             )
             result = trainer.fit(resume)
-    except WindlassError:
+    except WindlassError as error:
+        if isinstance(error, DivergedError):
+            atomic_write(out / DIVERGED, str(error).encode())
         if before is not None:  # the new settings failed: keep the old ones for the next resume
             save_definition(out, before, sides)
         raise
     if result.best is None:
         return Outcome(bundle, result, None, baseline, {})
+    if result.reason == "minutes":
+        observer.note("evaluating the best weights and the baseline on dev")
     if draw and (rows := read_rows(out)):
         curves(rows, folder / "curves.png", metric)
     bundle = replace(bundle, model=model.eval(), scores=result.best)  # `fit` leaves the best weights in the model

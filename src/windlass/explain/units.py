@@ -7,7 +7,7 @@ second half, which had no part in the choice.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,9 +19,11 @@ from torch import Tensor
 from windlass.bundle import Bundle
 from windlass.core.errors import DataError, WindlassError
 from windlass.core.marks import EOS
+from windlass.core.records import Carry
 from windlass.data.cutting import JOINER
 from windlass.data.examples import Value
 from windlass.data.running import chunk_of
+from windlass.data.sides.base import Track
 from windlass.data.tokenizer import SPACE_MARK
 from windlass.explain.coloured import Row
 from windlass.explain.gates import Trace, language_traces, traces
@@ -37,6 +39,7 @@ RARE = 20
 SUBJECT = "number of the subject"
 _BURN_IN = 1024  # tokens that a row of running text reads before its own: a quote may have begun long before
 _ROWS = 32
+_COLUMNS = 128  # of those rows that are read at once
 
 Events = dict[str, NDArray[np.float64]]
 """The value of every event at every token."""
@@ -169,13 +172,27 @@ def _correlation(states: Tensor, value: Tensor) -> Tensor:
     return torch.where(norms > 1e-9, (states * value[:, None]).sum(0) / norms.clamp(min=1e-9), 0.0)
 
 
+def untold(numbers: range, count: int, what: str) -> Iterable[int]:
+    """Some work of which nobody is told: the `Track` by default.
+
+    >>> list(untold(range(2), 2, "reading"))
+    [0, 1]
+    """
+    return numbers
+
+
 def units(
-    bundle: Bundle, texts: Sequence[Value], best: int = 1, subjects: Sequence[Numbers] | None = None
+    bundle: Bundle,
+    texts: Sequence[Value],
+    best: int = 1,
+    subjects: Sequence[Numbers] | None = None,
+    track: Track = untold,
 ) -> tuple[list[Found], list[Trace]]:
     """Find units that follow events of texts; return them with the states that they were found in.
 
     A language model reads the texts. Other models read them as inputs, and write: both sides are searched.
     `subjects` are the numbers of the subjects in each text (`windlass.explain.subjects`): another event.
+    `track` is told how much is read.
 
     >>> from windlass.inference.likelihood import tiny_lm
     >>> units(tiny_lm(), ["abc"])
@@ -186,30 +203,30 @@ def units(
         raise DataError("there is no text to look for units in")
     sides = bundle.sides
     known: Sequence[Numbers | None] = [None] * len(texts) if subjects is None else subjects
+    numbers = track(range(len(texts)), len(texts), "reading the texts") if len(texts) > 1 else range(len(texts))
     if bundle.task.language_model:
-        read_by = [
-            (trace, own) for text, own in zip(texts, known, strict=True) for trace in _running(bundle, str(text))
-        ]
+        within = untold if len(texts) > 1 else track
+        read_by = [(trace, known[n]) for n in numbers for trace in _running(bundle, str(texts[n]), within)]
         words, traced = sides.tokenizer.spaced, [trace for trace, _ in read_by]
         return follow(traced, [events(trace.tokens, words, own) for trace, own in read_by], best), traced
     if (vocabulary := sides.source.vocabulary) is None:
         raise WindlassError("events are looked for in text, and this model reads none")
     traced, happening, seen = [], [], 0
-    for text, own in zip(texts, known, strict=True):
-        for trace in traces(bundle, text):
+    for n in numbers:
+        for trace in traces(bundle, texts[n]):
             writes = trace.layer.startswith("decoder")
             marks = ("<s>", "</s>")
             tokens = ["\n" if token in marks else token for token in trace.tokens]
             traced.append(trace)
-            numbers = None if writes else own
-            happening.append(events(tokens, (sides.tokenizer if writes else vocabulary).spaced, numbers))
+            own = None if writes else known[n]
+            happening.append(events(tokens, (sides.tokenizer if writes else vocabulary).spaced, own))
         seen += len(traced[-1].tokens)
         if seen > LONGEST:
             break
     return follow(traced, happening, best), traced
 
 
-def _running(bundle: Bundle, text: str) -> list[Trace]:
+def _running(bundle: Bundle, text: str, track: Track) -> list[Trace]:
     """The states of a language model over a running text, read in several rows at once."""
     tokenizer = bundle.sides.tokenizer
     ids = tokenizer.encode(text)[:LONGEST]
@@ -221,9 +238,12 @@ def _running(bundle: Bundle, text: str) -> list[Trace]:
     parts = [[*ids[start : (row + 1) * width], EOS] for row, start in enumerate(starts)]
     longest = max(map(len, parts))
     values = torch.tensor([[*part, *[EOS] * (longest - len(part))] for part in parts])
-    batch = chunk_of(values, torch.ones_like(values) > 0, 0, longest).to(bundle.device)
+    mask, head = torch.ones_like(values) > 0, cast("TextHead", bundle.model.head)
+    carry: Carry | None = None
     with torch.no_grad(), recorded(bundle.model.eval()) as steps:
-        force_chunk(cast("TextHead", bundle.model.head), batch, None)
+        for begin in track(range(0, longest, _COLUMNS), -(-longest // _COLUMNS), f"reading {len(ids):,} tokens"):
+            batch = chunk_of(values, mask, begin, min(longest, begin + _COLUMNS)).to(bundle.device)
+            carry = force_chunk(head, batch, carry)[1]
     found = []
     for number, each in enumerate(steps.values(), 1):
         states = {}

@@ -66,7 +66,7 @@ class Estimate:
             length = f"so the limit of {format_duration(60 * self.minutes)} allows about {allowed:,} of "
             length += f"{self.epochs:,} epochs, without evaluation"
             if self.decays:
-                length += f", and the learning rate decays over all {self.epochs}: --epochs {allowed}"
+                length += f"; for a whole decay of the learning rate in this time: --epochs {allowed}"
         return (
             f"{size} parameters; about {format_duration(self.seconds)} an epoch of "
             f"{counted(self.batches, 'batch', 'batches')}, {length}; "

@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from windlass.core.errors import NotFiniteError, TrainingError
+from windlass.core.errors import DivergedError, NotFiniteError, TrainingError
 from windlass.core.records import Batch, Carry
 from windlass.core.tensors import atomic_write
 from windlass.core.weights import clone_tensors, set_weights, temporary_weights, weights
+from windlass.core.wording import counted
 from windlass.nn.fast.onednn import prepare_training
 from windlass.nn.fast.precision import precision
 from windlass.recipe.train import TrainOptions
@@ -213,6 +214,8 @@ class Trainer:
             every = options.evaluate_steps
             due = reason is not None or (state.batch == 0 if every is None else state.step % every == 0)
             if due and reason != "interrupted" and state.evaluated != state.step:
+                if reason == "minutes":
+                    self.observer.note(f"time limit reached after {counted(state.step, 'step')}: evaluating")
                 self._evaluate()
                 continue
             if reason is not None:
@@ -293,13 +296,13 @@ class Trainer:
         for finding in self.diagnostics.findings(diagnosis, warm):
             self.observer.note(finding)
 
-    def _divergence_error(self, problem: str) -> TrainingError:
+    def _divergence_error(self, problem: str) -> DivergedError:
         newest = next(iter(checkpoints(self.folder)), None)
         advice = "" if self.options.clip is not None else ", set train.clip: 1"
-        return TrainingError(
+        return DivergedError(
             f"{problem} at step {self.state.step + 1} (epoch {self.state.epoch + 1}, "
             f"learning rate {self.state.rate:.3g}); "
-            f"lower train.optimiser.lr{advice} or lengthen train.schedule.warmup; "
+            f"lower train.optimiser.lr (--lr){advice} or lengthen train.schedule.warmup; "
             f"last checkpoint: {newest or 'none'}"
         )
 
