@@ -56,6 +56,15 @@ def test_several_pronunciations_in_a_cell_are_written_in_characters(between):
     assert said[0].startswith("target: characters, as 100% of their words never repeat; else: ")
 
 
+def test_python_tells_several_answers_in_a_cell(capsys):
+    sounds = [(f"{a}{b}o", f"{a}ɛ{b}ɔ / {a}ɛ{b}o") for a in "bdfgl" for b in "mnrst"]
+    windlass.fit(sounds, sounds[:5], task="pronounce", settings={"train.epochs": 1})
+    told = " ".join(capsys.readouterr().err.split())
+    assert "'/' divides 100% of the targets into parts that are alike" in told
+    assert "target: characters, as 100% of their words never repeat" in told
+    assert "dev has symbols that train lacks" not in told
+
+
 @pytest.mark.parametrize(
     "target",
     [
