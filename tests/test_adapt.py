@@ -45,6 +45,43 @@ def test_the_doctor_says_of_whole_targets_what_training_says(tmp_path):
     assert command("doctor", path, "--json").err == ""
 
 
+@pytest.mark.parametrize("between", [" / ", ", ", " ~ ", "; "])
+def test_several_pronunciations_in_a_cell_are_written_in_characters(between):
+    said: list[str] = []
+    recipe = compose("pronounce", None)
+    sounds = [(f"{a}{b}o{c}", f"{a}ɛ{b}ɔ{c}") for a in "bdfgl" for b in "mnrst" for c in "ptk"]
+    cells = [(w, f"{ipa}{between}{ipa[:-1]}ʔ{ipa[-1]}" if n % 3 == 0 else ipa) for n, (w, ipa) in enumerate(sounds)]
+    recipe = adapt_target(recipe, as_data(cells, cells, recipe).train, [], said.append)
+    assert recipe.target.tokens.kind == "characters"
+    assert said[0].startswith("target: characters, as 100% of their words never repeat; else: ")
+
+
+def test_python_tells_several_answers_in_a_cell(capsys):
+    sounds = [(f"{a}{b}o", f"{a}ɛ{b}ɔ / {a}ɛ{b}o") for a in "bdfgl" for b in "mnrst"]
+    windlass.fit(sounds, sounds[:5], task="pronounce", settings={"train.epochs": 1})
+    told = " ".join(capsys.readouterr().err.split())
+    assert "'/' divides 100% of the targets into parts that are alike" in told
+    assert "target: characters, as 100% of their words never repeat" in told
+    assert "dev has symbols that train lacks" not in told
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda n: " / ".join(" ".join(f"{n:b}".translate({48: "a", 49: "tʃ"})[k:]) for k in (0, 1)),  # spaced phonemes
+        lambda n: f"word{n} is written in a sentence",
+        lambda n: f"label{n % 5}",
+        lambda n: f"name{n} / name{n % 20}",
+    ],
+)
+def test_targets_with_words_that_repeat_are_written_in_words(target):
+    said: list[str] = []
+    recipe = compose("pronounce", None)
+    pairs = [(f"w{n}", target(n)) for n in range(40, 100)]
+    assert adapt_target(recipe, as_data(pairs, pairs, recipe).train, [], said.append) is recipe
+    assert said == []
+
+
 def test_many_pairs_have_the_recipe_as_it_is():
     assert adapted(SMALL) == (compose("translate", None), [])
 

@@ -383,7 +383,7 @@ def fit(
     if dev is None and (large := describe_split(data, composed)):
         observer.note(large)
     for finding in data.report.findings:
-        if finding.kind == "one label":
+        if finding.kind in ("one label", "several forms"):
             observer.note(finding.what)
     if automatic and composed.task == "text":
         composed = apply_suggestions(composed, data, own, observer.note)

@@ -35,6 +35,30 @@ def test_duplicates_and_conflicts_inside_a_file_are_kept_and_told(train: Path) -
     assert report.counts == {"blank": 1, "duplicate": 1, "conflicting targets": 1}
 
 
+def test_duplicates_and_conflicts_across_files_are_kept_and_told(train: Path) -> None:
+    more = train.with_name("more.tsv")
+    more.write_bytes(b"new\txz\nab\txx\nbb\tyy\n")
+    report = examine([train, more])
+    assert [told for told in found(report.findings) if told[2].endswith((":2", ":6"))] == [
+        (2, "duplicate", f"the same pair as {train}:2", "kept"),
+        (3, "conflicting targets", f"another target for the source of {train}:6", "kept"),
+    ]
+    assert {f.file for f in report.findings if str(f).startswith(str(more))} == {str(more)}
+    assert report.counts["duplicate"] == report.counts["conflicting targets"] == 2
+
+
+def test_a_file_that_is_named_twice_is_told_once_and_not_row_by_row(train: Path) -> None:
+    again = train.parent / ".." / train.parent.name / train.name
+    for other, what in ((train, "the file is named twice"), (again, f"the same file as {train}")):
+        report = examine([train, other])
+        same = [f for f in report.findings if f.kind == "same file"]
+        assert [str(f) for f in same] == [f"{other}: {what}: every row counts twice -> kept"]
+        assert (report.counts["duplicate"], report.counts["conflicting targets"]) == (1, 1)
+    copy = train.with_name("copy.tsv")
+    copy.write_bytes(train.read_bytes())
+    assert "same file" not in examine([train, copy]).counts
+
+
 def test_a_source_in_train_and_dev_is_told_at_its_dev_line(train: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.tsv"
     dev.write_bytes(b"new\tz\nbb\tz\n")
@@ -141,3 +165,31 @@ def test_a_few_cells_with_several_forms_are_told(tmp_path: Path) -> None:
         assert len(told) == bool(count)
         if told:
             assert str(told[0]).startswith(f"{path}:41: 2 rows seem to have several forms in a cell, such as 'colour,")
+
+
+@pytest.mark.parametrize("between", [" / ", "/", ", ", " ~ ", "; ", " | "])
+def test_targets_with_several_answers_are_told_with_their_share(tmp_path: Path, between: str) -> None:
+    path, ipa = tmp_path / "lexicon.tsv", [f"{a}{b}o{c}a" for a in "bdfgl" for b in "aeiou" for c in "ptk"]
+    cells = [f"ˈ{text}{between}ˈ{text[:-1]}ə" if n % 3 == 2 else f"ˈ{text}" for n, text in enumerate(ipa)]
+    path.write_text("".join(f"w{n}\t{cell}\n" for n, cell in enumerate(cells)), encoding="utf-8")
+    told = [f for f in examine([path]).findings if f.kind == "several forms"]
+    what = f"{between.strip()!r} divides 33% of the targets into parts that are alike, such as {cells[2]!r}"
+    assert [str(f) for f in told] == [f"{path}:3: {what}: if these are several answers, give each a row -> kept"]
+    labels = examine([path], sides=SideOptions(target="label"))
+    assert "several forms" not in labels.counts
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["well, I do not know", "a man, who had a dog", "no, no", "he came, and he went"],
+        ["N;SG;NOM", "V;PST;3;SG", "ADJ;PL", "N;DU"],
+        ["/bada/", "/laɣo/", "/deðo/"],
+        ["1,234", "12/13", "1.5; 1.7"],
+        ["read/write", "and/or", "un|happy", "this, that"],
+    ],
+)
+def test_parts_of_one_answer_are_not_taken_for_several(tmp_path: Path, cells: list[str]) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"w{n}\t{cells[n % len(cells)]}\n" for n in range(30)), encoding="utf-8")
+    assert "several forms" not in examine([path]).counts

@@ -12,7 +12,10 @@ import pyarrow as pa
 import pytest
 
 from windlass.core.errors import DataError
+from windlass.data.corpus import EXAMPLES
 from windlass.data.frames import as_frame, as_inputs, as_items, pick_columns, read_columns
+from windlass.data.readers import DataOptions
+from windlass.data.sides import SideOptions
 
 COLUMNS = {"id": [7, 8], "text": ["good", "bad"], "label": [1, None]}
 ROWS = [(7, "good", 1), (8, "bad", None)]
@@ -40,6 +43,20 @@ def test_every_table_has_the_same_names_and_rows(table):
     frame = as_frame(table)
     assert frame.names == tuple(COLUMNS)
     assert list(frame.rows) == ROWS
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_labels_are_skipped_and_told_and_an_empty_list_is_none(missing):
+    table = {"text": ["u", "v", "w"], "tags": [["a", "b"], [], missing]}
+    read = EXAMPLES.from_memory(table, "train", SideOptions(target="labels"), DataOptions(source="text", target="tags"))
+    assert [e.target for e in read.examples] == ["a,b", ""]
+    assert [str(f) for f in read.findings] == ["train:3: the target is missing: for no labels, write [] -> skipped"]
+
+
+@pytest.mark.parametrize("endless", ["inf", "-inf", "nan", "1e999", float("inf")])
+def test_a_number_must_be_finite(endless):
+    found = EXAMPLES.from_memory([("u", 1.5), ("v", endless)], "train", SideOptions(target="number")).findings
+    assert [f.what for f in found] == [f"the target must be finite, not '{endless}'; write it as 3.5"]
 
 
 @pytest.mark.parametrize(

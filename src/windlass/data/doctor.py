@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from windlass.core.wording import counted
 from windlass.data import findings
 from windlass.data.examples import Example, Place, Value, as_text
 from windlass.data.findings import Action, Finding, Findings
+from windlass.data.forms import several_forms, short
 from windlass.data.inspection import Inspection, duplicates
 from windlass.data.readers import ReadResult
 from windlass.data.repeats import RepeatFinder
 from windlass.data.sides import SourceSide, TargetSide
-from windlass.data.store import View
+from windlass.data.store import View, joined_views
 
 SHOWN, MOST = 3, 100_000
 """Examples that are shown, and that are judged as a whole."""
-_BETWEEN_FORMS = re.compile(r"\s*[,;]\s+|\s+/\s+")
 RARE = 2  # a character seen at most so often has little chance of being learned
 
 
@@ -157,11 +157,6 @@ def _shares(symbols: Mapping[str, int], most: int = 8) -> str:
     return f"{told}, and {len(ordered) - most} more" if len(ordered) > most else told
 
 
-def _short(value: Value) -> str:
-    text = as_text(value)
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
 def _clipped(told: list[str], limit: int, more: int = 0) -> list[str]:
     rest = len(told) - min(limit, len(told)) + more
     return [f"  {line}" for line in told[:limit]] + ([f"  and {rest} more"] if rest > 0 else [])
@@ -182,6 +177,26 @@ def _repeats(examples: Sequence[Example], found: Findings, key: Key, conflicts: 
         for owner, first in zip(repeats.owners, repeats.firsts, strict=True):
             found.add(_finding(examples[owner], kind, f"{what} {examples[first].place}"))
         found.count(kind, "kept", repeats.total - len(repeats.owners))
+
+
+def _each_once(results: Sequence[ReadResult], found: Findings) -> list[Sequence[Example]]:
+    """The examples of files, without those of a file that is named twice, which is told."""
+    first: dict[tuple[object, ...], str] = {}
+    once: list[Sequence[Example]] = []
+    for examples in (result.examples for result in results):
+        if not examples:
+            continue
+        begin, end = examples[0], examples[-1]
+        file = begin.place.file
+        # Parallel files may share one side.
+        key = (os.path.realpath(file), begin.place.line, len(examples), begin.targets, end.source, end.targets)
+        if key in first:
+            what = "the file is named twice" if first[key] == file else f"the same file as {first[key]}"
+            found.add(Finding(file, 0, "same file", f"{what}: every row counts twice", "kept"))
+            continue
+        first[key] = file
+        once.append(examples)
+    return once
 
 
 def _leaks(train: Sequence[Sequence[Example]], dev: Sequence[Example], found: Findings, key: Key) -> None:
@@ -248,21 +263,6 @@ def _suspicions(train: Sequence[Example], symbols: Counter[str], per_place: bool
         )
 
 
-def _several_forms(train: Sequence[Example]) -> Finding | None:
-    """A few cells that hold several forms, `colour, color` or `a / b`, where nearly all others hold one word."""
-    found: dict[int, tuple[Place, str]] = {}
-    for texts in ([e.text for e in train], [as_text(e.target) for e in train]):
-        parts = [(n, _BETWEEN_FORMS.split(text)) for n, text in enumerate(texts) if " " in text]
-        several = [n for n, forms in parts if len(forms) > 1 and all(len(form.split()) == 1 for form in forms)]
-        if len(parts) <= len(texts) / 10:
-            found |= {n: (train[n].place, texts[n]) for n in several if n not in found}
-    if len(train) < 20 or len(found) < 2:
-        return None
-    place, text = found[min(found)]
-    what = f"{len(found)} rows seem to have several forms in a cell, such as {_short(text)}: give each a row of its own"
-    return Finding(place.file, place.line, "several forms", what, "kept")
-
-
 def survey(
     train: Sequence[ReadResult],
     dev: Sequence[ReadResult] = (),
@@ -283,10 +283,11 @@ def survey(
     findings = [finding for result in (*train, *dev) for finding in result.findings] + inspection.findings
     textual, contents = source is None or source.textual, inspection.contents
     captions = not textual and target is not None and target.written  # of one picture there may be several
-    for result in (*train, *dev):
-        _repeats(result.examples, found, _by_text if captions else _by_content(contents), not captions)
+    once = _each_once(train, found)
+    for examples in (joined_views(once), *(result.examples for result in dev)):
+        _repeats(examples, found, _by_text if captions else _by_content(contents), not captions)
         if captions:
-            duplicates(result.examples, contents, found)
+            duplicates(examples, contents, found)
     learned = [result.examples for result in train]
     held = [example for result in dev for example in result.examples]
     _leaks(learned, held, found, _by_content(contents))
@@ -304,9 +305,10 @@ def survey(
             odd = _suspicions(judged, symbols, target.per_place)
             file = learned[0][0].place.file
             findings += [Finding(file, 0, kind, what, "kept") for kind, what in odd]
-            if textual and target.written and (forms := _several_forms(judged)):
-                findings.append(forms)
-        rows = [f"{_short(e.source)} -> {_short(e.target)}" for e in islice(chain.from_iterable(learned), SHOWN)]
+            if textual and target.written:
+                findings += several_forms(judged)
+        shown = islice(chain.from_iterable(learned), SHOWN)
+        rows = [f"{short(as_text(e.source))} -> {short(as_text(e.target))}" for e in shown]
     notes = tuple(note for result in (*train, *dev) for note in result.notes)
     beyond = sum((Counter(result.beyond) for result in (*train, *dev)), found.beyond)
     rare = tuple(rare_characters(learned, ("source", "target") if textual else ("target",)))

@@ -35,7 +35,7 @@ def adapt(
 def adapt_target(
     recipe: Recipe, examples: Sequence[Example], settings: Sequence[dict[str, Any]], note: Callable[[str], None]
 ) -> Recipe:
-    """Let a model that would write words write characters, if every target is a word of its own.
+    """Let a model that would write words write characters, if hardly a word of the targets repeats.
 
     >>> from windlass.experiment.data import as_data
     >>> from windlass.recipe import compose
@@ -50,7 +50,7 @@ def adapt_target(
     if share is None:
         return recipe
     spaces = "put spaces between phonemes, or " if recipe.task == "pronounce" else ""
-    note(f"target: characters, as {share:.0%} are one word that never repeats; else: {spaces}--set target.tokens=words")
+    note(f"target: characters, as {share}; else: {spaces}--set target.tokens=words")
     return parse(merge(recipe.model_dump(mode="json"), {"target": {"tokens": "characters"}}))
 
 

@@ -228,7 +228,9 @@ class LabelsTarget(SymbolsTarget):
 
     @classmethod
     def read(cls, options: LabelsOptions, cell: object) -> Value:
-        """Labels without repeats, separated by commas."""
+        """Labels without repeats, separated by commas; there may be none, but a missing cell is no answer."""
+        if cell is None:
+            raise CellError("blank", "the target is missing: for no labels, write []")
         if isinstance(cell, list | tuple):
             labels = [text_cell(label, "label") for label in cell]
             if any(SEPARATOR in label for label in labels):

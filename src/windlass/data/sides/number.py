@@ -77,12 +77,15 @@ class NumberTarget(TargetSide):
         if told := two_readings(text):
             raise CellError("not a number", f"the target may be {told}: write {text!r} with a point or without a comma")
         number = text.removesuffix("%").replace(",", ".") if is_number(text) else text
+        value: float | None
         try:
-            finite = not text or (not isinstance(cell, bool) and math.isfinite(float(number)))
+            value = 0.0 if not text else float(number)
         except ValueError:
-            finite = False
-        if not finite:
+            value = None
+        if value is None or isinstance(cell, bool):
             raise CellError("not a number", f"the target is not a number: {text[:40]!r}; write it as 3.5")
+        if not math.isfinite(value):
+            raise CellError("not a number", f"the target must be finite, not {text[:40]!r}; write it as 3.5")
         return number
 
     def __len__(self) -> int:
