@@ -134,6 +134,15 @@ def test_a_run_that_still_improved_is_told_to_train_longer(tmp_path):
     assert advice == ["more epochs (--epochs 20: dev was still improving)", "pretrained vectors (--vectors FILE)"]
 
 
+@pytest.mark.parametrize("best", [500, 1000])
+def test_scores_that_changed_after_training_say_nothing_of_improvement(tmp_path, best):
+    folder = folder_of(tmp_path, [500, 1000], [50.0, 60.0], 90_000)
+    content = {"steps": 1000, "epochs": 10, "seconds": 60, "reason": "epochs", "best_step": best}
+    (folder / "training" / "outcome.json").write_text(json.dumps(content))
+    advice = advise(folder, classifier(70.0))  # by a cutoff, or interpolated
+    assert any("still improving" in one for one in advice) == (best == 1000)
+
+
 def test_a_run_that_improved_no_more_is_not(tmp_path):
     advice = advise(folder_of(tmp_path, [500, 1000], [60.0, 50.0], 90_000), classifier(60.0))
     assert advice == ["pretrained vectors (--vectors FILE)"]

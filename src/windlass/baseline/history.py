@@ -22,12 +22,13 @@ class History:
     """
 
     examples: int  # of training
-    scores: tuple[dict[str, float], ...]  # of every evaluation on dev
+    scores: tuple[dict[str, float], ...]  # of every evaluation on dev; those of the network alone
     steps: int
     epochs: float  # done, as a fraction
     seconds: float | None  # None if that is not known
     reason: str | None  # a `StopReason`; None if the run ended without telling
     evaluation: float = 0.0  # seconds of an evaluation
+    improving: bool | None = None  # whether the last evaluation was the best one; None if that is not known
 
     def minutes(self, epochs: int, evaluate_steps: int | None = None) -> int | None:
         """The time limit with which a run of so many epochs ends, rounded up to two digits; None if it is not known."""
@@ -37,7 +38,7 @@ class History:
         evaluations = epochs if evaluate_steps is None else epochs * self.steps / self.epochs / evaluate_steps
         # A time limit reserves the time of one evaluation more.
         needed = max(1, math.ceil((each * epochs + self.evaluation * (evaluations + 1)) / 60))
-        unit = 10 ** max(0, len(str(needed)) - 2)
+        unit: int = 10 ** max(0, len(str(needed)) - 2)
         return math.ceil(needed / unit) * unit
 
 
@@ -56,8 +57,9 @@ def read_history(folder: Path, options: TrainOptions) -> History | None:
         evaluation = float(last.get("evaluation_seconds", 0.0))
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
-    outcome = _outcome(folder)
+    outcome, improving = _outcome(folder), None
     if int(outcome.get("steps", steps)) >= steps:  # else it is that of the run before this one was resumed
+        improving = outcome["best_step"] >= steps if "best_step" in outcome else None
         steps, epochs = int(outcome.get("steps", steps)), float(outcome.get("epochs", epochs))
         seconds = outcome.get("seconds", seconds)
         reason = outcome.get("reason")
@@ -66,14 +68,14 @@ def read_history(folder: Path, options: TrainOptions) -> History | None:
     if reason in (None, "interrupted", "epochs") and epochs < options.epochs:
         limit = math.inf if options.minutes is None else 60 * options.minutes
         reason = "minutes" if seconds is not None and seconds + evaluation >= limit else "interrupted"
-    return History(examples, scores, steps, epochs, seconds, reason, evaluation)
+    return History(examples, scores, steps, epochs, seconds, reason, evaluation, improving)
 
 
 def _outcome(folder: Path) -> dict[str, Any]:
     """How a run ended; empty if it does not say so in a form that can be read."""
     try:
         content = json.loads((folder / OUTCOME).read_text())
-        numbers = [content[name] for name in ("steps", "epochs", "seconds") if name in content]
+        numbers = [content[name] for name in ("steps", "epochs", "seconds", "best_step") if name in content]
     except (OSError, ValueError, TypeError):
         return {}
     return content if isinstance(content, dict) and all(type(n) in (int, float) for n in numbers) else {}

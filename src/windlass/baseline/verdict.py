@@ -159,11 +159,13 @@ def advise(folder: Path, bundle: Bundle) -> list[str]:
     if (history := read_history(folder, options)) is None:
         return ["more epochs (--epochs)", "another learning rate (--lr)"]
     epochs, steps = options.epochs, history.steps
-    advice = _rest(folder, history, options)
+    advice, improving = _rest(folder, history, options), history.improving
+    if improving is None:
+        improving = bundle.scores not in history.scores[:-1]
     if not advice and steps < MIN_STEPS and history.reason != "patience":
         enough = max(2 * epochs, math.ceil(epochs * MIN_STEPS / max(1, steps)))
         advice.append(f"more epochs (--epochs {enough}: the run had only {counted(steps, 'step')})")
-    elif not advice and bundle.scores not in history.scores[:-1]:
+    elif not advice and improving:
         advice.append(f"more epochs (--epochs {2 * epochs}: dev was still improving)")
     vocabulary, embedding = bundle.sides.source.vocabulary, bundle.recipe.model.encoder.source_embedding
     words = vocabulary is not None and vocabulary.spaced
