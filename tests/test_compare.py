@@ -330,9 +330,7 @@ def test_scores_of_sources_of_one_length_are_not_lost(tmp_path: Path):
 def test_parallel_runs_save_and_end_with_their_comparison(tiny_data: Path, tmp_path: Path, number: signal.Signals):
     endless = [*TINY, "--set", "train.epochs=100000", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path / "out")]
     command = ["compare", "--task", "text", "--train", str(tiny_data / "pairs.tsv"), "--quiet", *endless]
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a background job ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     comparison = subprocess.Popen([sys.executable, "-m", "windlass", *command], stderr=subprocess.DEVNULL)
     signal.signal(signal.SIGINT, before)
     folders = [tmp_path / "out" / "runs" / "text" / seed / "training" for seed in "12"]
