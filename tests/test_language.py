@@ -16,7 +16,10 @@ import torch
 import windlass as api
 from command import refused, windlass
 from windlass.core.errors import DataError, RecipeError
+from windlass.core.marks import BOS
+from windlass.core.records import Batch, Member
 from windlass.core.tensors import read_tensors
+from windlass.decoding.ensemble import Ensemble
 from windlass.decoding.ngram import KneserNey
 from windlass.experiment.data import read_data
 from windlass.experiment.interpolation import interpolate
@@ -318,6 +321,19 @@ def test_an_interpolated_model_draws_what_it_scores(interpolated):
         for top_k in (1, 3):
             best = sorted(chances, key=chances.__getitem__)[-top_k:]
             assert {model.generate(begin, length=1, top_k=top_k, seed=seed) for seed in range(12)} <= set(best)
+
+
+def test_a_search_sees_the_weighted_mean_of_both(interpolated):
+    model = api.load(interpolated / "fixed").bundle
+    batch = Batch({}, None, torch.tensor([0]))
+    members = model.interpolation.members(Member(model.model.head, model.encode(batch), batch))
+    with torch.inference_mode():
+        (network,), (ngram,), (both,) = (
+            decoder.step(torch.tensor([BOS]), decoder.begin())[0].exp()
+            for decoder in (Ensemble(members[:1]), Ensemble(members[1:]), Ensemble(members))
+        )
+    assert torch.allclose(both, 0.7 * network + 0.3 * ngram, atol=1e-6)
+    assert not torch.allclose(both, (network + ngram) / 2, atol=1e-3)
 
 
 def test_an_ensemble_and_dynamic_evaluation_keep_the_ngram_model(interpolated):

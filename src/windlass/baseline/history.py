@@ -31,7 +31,7 @@ class History:
     improving: bool | None = None  # whether the last evaluation was the best one; None if that is not known
 
     def minutes(self, epochs: int, evaluate_steps: int | None = None) -> int | None:
-        """The time limit with which a run of so many epochs ends, rounded up to two digits; None if it is not known."""
+        """The time limit in minutes that lets so many epochs end, rounded up to two digits; None if it is not known."""
         if self.seconds is None or not self.epochs:
             return None
         each = max(0.0, self.seconds - self.evaluation * len(self.scores)) / self.epochs

@@ -19,8 +19,6 @@ from windlass.inference.likelihood import encode_texts, logprob_metrics
 from windlass.metrics.likelihood import format_metric
 
 FILE = "baseline.safetensors"
-CHARACTERS, OTHERS = 6, 3
-"""The order of the n-gram model by default."""
 SHARE = 0.1
 """The window model may take this share of the model's own multiplications, if that is more than WORK."""
 
@@ -62,7 +60,7 @@ class LanguageBaselines:
 
         The window model is trained until `dev` stops improving, within `work`.
         """
-        ngram = KneserNey.fit(sequences, vocabulary, order or (CHARACTERS if characters else OTHERS))
+        ngram = KneserNey.fit(sequences, vocabulary, order or (6 if characters else 3))
         return cls(ngram, WindowModel.fit(sequences, vocabulary, 8 if characters else 4, dev=dev, work=work))
 
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> dict[str, float]:
