@@ -155,6 +155,8 @@ def nearest(word: str, known: Iterable[str], ordered: bool = False) -> str:
 
     >>> nearest("layrs", ["layers", "size"])
     "did you mean 'layers'?"
+    >>> nearest("ngram_weigth", ["ngrams", "ngram_weight"])
+    "did you mean 'ngram_weight'?"
     >>> nearest("minGRU", ["gru", "min_gru"]), nearest("classification", ["classify", "classify-picture"])
     ("did you mean 'min_gru'?", "did you mean 'classify'?")
     >>> nearest("zzz", ["size", "layers"])
@@ -164,6 +166,8 @@ def nearest(word: str, known: Iterable[str], ordered: bool = False) -> str:
     """
     names = [name for name in (known if ordered else sorted(known)) if name]
     close = [name for name in names if _letters(name) == _letters(word)]  # written in another way
+    if not close and len(word) <= LONGEST_NAME:  # a slip of the keyboard
+        close = get_close_matches(word, islice(names, 10_000), n=1, cutoff=0.85)
     if not close:  # the stem of a longer word
         close = sorted((name for name in names if len(name) > 4 and word.startswith(name[:-1])), key=len, reverse=True)
     if not close and len(word) <= LONGEST_NAME:
